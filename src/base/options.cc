@@ -1,0 +1,66 @@
+// Options: the table and the one getenv.
+
+#include "base/options.h"
+
+#include <array>
+#include <cstdlib>
+
+#include "base/error.h"
+
+namespace plait {
+namespace {
+
+constexpr int kCount = static_cast<int>(Option::kCount);
+
+constexpr std::array<OptionInfo, kCount> kTable = {{
+    {"PLAIT_ENGINE", "MXNET_ENGINE_TYPE", "threaded",
+     "threaded, or serial: every operation runs at once on the calling thread. "
+     "MXNet's NaiveEngine means serial, its other names threaded."},
+    {"PLAIT_THREADS", "OMP_NUM_THREADS", "0",
+     "Threads that one operator may use; 0 means all cores this process may use."},
+    {"PLAIT_WORKERS", "MXNET_CPU_WORKER_NTHREADS", "1",
+     "Compute workers of the CPU; they share PLAIT_THREADS among them."},
+    {"PLAIT_LAZY", nullptr, "1",
+     "1: imperative pointwise operations wait and run fused; 0: each runs at once."},
+    {"PLAIT_MEMORY_LIMIT", nullptr, "0",
+     "Bytes of array memory a device may use; beyond it an allocation raises. 0: none."},
+    {"PLAIT_RUN_AHEAD", nullptr, "268435456",
+     "Bytes of results still to be computed before a push waits for some of them."},
+    {"PLAIT_VERBOSE", nullptr, "0",
+     "1: print which kernel each operator call chose, and why not the faster ones."},
+    {"PLAIT_SEED", nullptr, "0", "The seed of the random generators at start."},
+    {"PLAIT_PROFILE", nullptr, "", "A file: profile from the start, write it at exit."},
+}};
+
+std::string Read(const OptionInfo& info) {
+  if (const char* value = std::getenv(info.name)) return value;
+  if (info.legacy != nullptr) {
+    if (const char* value = std::getenv(info.legacy)) return value;
+  }
+  return info.fallback;
+}
+
+}  // namespace
+
+std::span<const OptionInfo> OptionTable() { return kTable; }
+
+const std::string& GetOption(Option option) {
+  static const std::array<std::string, kCount>* values = [] {
+    auto* all = new std::array<std::string, kCount>;
+    for (int i = 0; i < kCount; ++i) (*all)[i] = Read(kTable[i]);
+    return all;
+  }();
+  return (*values)[static_cast<int>(option)];
+}
+
+int64_t GetOptionInt(Option option) {
+  const std::string& text = GetOption(option);
+  char* end = nullptr;
+  const long long value = std::strtoll(text.c_str(), &end, 10);
+  Check(end != text.c_str() && (*end == '\0' || *end == ','),
+        kTable[static_cast<int>(option)].name, ": '", text,
+        "' is not a number; a whole number was expected");
+  return value;
+}
+
+}  // namespace plait

@@ -1,0 +1,186 @@
+// Engine: runs operations when the resources they name allow it.
+//
+// An Operation is pushed with the Vars it reads and the Vars it writes. Two operations
+// of which one writes a Var of the other run in the order of their pushes; all others may
+// run at the same time, on the workers of their lanes. A small operation whose Vars are
+// all idle may be run by its caller at once: see TryBegin.
+//
+// Errors: an operation that throws marks the Vars it writes with a Failure. An operation
+// that reads (or updates) a marked Var is not run; it is abandoned and passes the mark
+// on. The error is thrown once, by the first wait that meets it (WaitToRead, WaitAll);
+// after that the mark counts as gone: what reads the Var later runs on what Abandon left
+// there (NaN, or 0 for integers).
+//
+// Thread safety: everything may be called from any thread. Waiting inside an operation
+// for a Var that the operation itself writes is a deadlock and nothing else is.
+
+#ifndef PLAIT_ENGINE_ENGINE_H_
+#define PLAIT_ENGINE_ENGINE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/device.h"
+#include "engine/var.h"
+
+namespace plait {
+
+enum class Lane : uint8_t {
+  kCompute,   // operators; one worker masters all cores, or PLAIT_WORKERS of them
+  kCopy,      // between devices
+  kIo,        // files
+  kCallback,  // code of the host language; grows when its workers block
+  kComm,      // other processes
+  kCount,
+};
+
+using VarSpan = std::span<Var* const>;
+
+// What is pushed. It owns all it touches (references to arrays) until it is destroyed,
+// which happens on any thread, after its Vars are released.
+class Operation {
+ public:
+  virtual ~Operation() = default;
+
+  // Does the work. May throw; the exception becomes the Failure of the Vars written.
+  virtual void Run() = 0;
+  // Called instead of Run when an input has failed, and after a Run that threw: leaves
+  // defined values (NaN, 0) in what it would have written.
+  virtual void Abandon() noexcept {}
+  // For the profiler; names live as long as the process or the operation.
+  virtual const char* name() const { return "operation"; }
+  virtual const char* layer() const { return ""; }
+
+  Lane lane = Lane::kCompute;
+  int priority = 0;    // higher first among the ready operations of a lane
+  size_t bytes = 0;    // of results; counts against the run-ahead limit
+};
+
+// An Operation made of a callable.
+template <typename F>
+class LambdaOperation final : public Operation {
+ public:
+  LambdaOperation(const char* name, F f) : name_(name), f_(std::move(f)) {}
+  void Run() override { f_(); }
+  const char* name() const override { return name_; }
+
+ private:
+  const char* name_;
+  F f_;
+};
+template <typename F>
+std::unique_ptr<Operation> MakeOperation(const char* name, F f) {
+  return std::make_unique<LambdaOperation<F>>(name, std::move(f));
+}
+
+// One finished operation, for the profiler. Times are from std::chrono::steady_clock.
+struct EngineEvent {
+  const char* name;
+  const char* layer;
+  Lane lane;
+  bool ran_inline;     // on the thread that pushed it
+  uint64_t thread;     // a small number for each thread
+  int64_t start_ns;
+  int64_t end_ns;
+};
+using EngineObserver = std::function<void(const EngineEvent&)>;
+
+class Engine {
+ public:
+  // The engine of the process: ThreadedEngine, or SerialEngine by PLAIT_ENGINE. Never
+  // destroyed; Shutdown is called at exit.
+  static Engine& Get();
+  virtual ~Engine() = default;
+
+  // Inline path. Holds all Vars if that is possible now and none of them carries an
+  // unreported failure, or returns false and changes nothing. After true the caller does
+  // the work on its own thread and must call End or EndFailed with the same Vars.
+  // A Var must not stand in both spans, nor twice in `writes`.
+  bool TryBegin(VarSpan reads, VarSpan writes);
+  void End(VarSpan reads, VarSpan writes);
+  void EndFailed(VarSpan reads, VarSpan writes, std::exception_ptr error);
+
+  // Schedules the operation. The Vars must live until the operation is destroyed. May
+  // wait when too many bytes are pending (bounded run-ahead); it then counts as blocking
+  // (base/blocking.h). Duplicates, and Vars in both spans, are taken as writes once.
+  virtual void Push(std::unique_ptr<Operation> op, VarSpan reads, VarSpan writes) = 0;
+
+  // Returns when all writes of the Var pushed so far are done; throws its failure if
+  // that was not thrown before.
+  virtual void WaitToRead(Var& var) = 0;
+  // Returns when all reads and writes pushed so far are done; does not throw.
+  virtual void WaitToWrite(Var& var) = 0;
+  // Returns when everything pushed so far, by any thread, is done. Throws the first
+  // failure not thrown yet and takes all others as reported.
+  virtual void WaitAll() = 0;
+
+  // No operation is running or waiting in any lane.
+  virtual bool Idle() const = 0;
+
+  // Gives events of operations (also inline ones) to `observer`; nullptr: off. Replaced
+  // only between operations.
+  virtual void SetObserver(EngineObserver observer) = 0;
+  bool observed() const { return observed_.load(std::memory_order_relaxed); }
+  // Reports an operation that its caller ran between TryBegin and End.
+  virtual void ReportInline(const char* name, const char* layer, Lane lane,
+                            int64_t start_ns, int64_t end_ns) = 0;
+
+  // Finishes what was pushed and joins the workers; later pushes run at once on the
+  // calling thread.
+  virtual void Shutdown() = 0;
+
+ protected:
+  // A holder of a Var with a queue let go of it.
+  virtual void Advance(Var& var) = 0;
+  // Notes a failure for WaitAll.
+  virtual void NoteFailure(Failure* failure) = 0;
+
+  std::atomic<bool> observed_{false};
+};
+
+// Makes the two kinds for tests; Engine::Get is what everything else uses.
+std::unique_ptr<Engine> MakeThreadedEngine();
+std::unique_ptr<Engine> MakeSerialEngine();
+
+inline bool Engine::TryBegin(VarSpan reads, VarSpan writes) {
+  size_t w = 0, r = 0;  // how many are held
+  while (w < writes.size() && writes[w]->TryWrite()) ++w;
+  bool ok = w == writes.size();
+  while (ok && r < reads.size()) {
+    ok = reads[r]->TryRead();
+    if (!ok) break;
+    const Failure* f = reads[r++]->failure();
+    ok = f == nullptr || f->reported.load(std::memory_order_acquire);
+  }
+  if (ok) [[likely]]
+    return true;
+  for (size_t i = 0; i < r; ++i) {
+    if (reads[i]->EndRead()) Advance(*reads[i]);
+  }
+  for (size_t i = 0; i < w; ++i) {
+    if (writes[i]->AbortWrite()) Advance(*writes[i]);
+  }
+  return false;
+}
+
+inline void Engine::End(VarSpan reads, VarSpan writes) {
+  for (Var* v : reads) {
+    if (v->EndRead()) [[unlikely]]
+      Advance(*v);
+  }
+  for (Var* v : writes) {
+    if (v->failure() != nullptr) [[unlikely]]
+      v->SetFailure(nullptr);
+    if (v->EndWrite()) [[unlikely]]
+      Advance(*v);
+  }
+}
+
+}  // namespace plait
+
+#endif  // PLAIT_ENGINE_ENGINE_H_
