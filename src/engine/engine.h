@@ -6,8 +6,7 @@
 // all idle may be run by its caller at once: see TryBegin.
 //
 // Errors: an operation that throws marks the Vars it writes with a Failure. An operation
-// that reads (or updates) a marked Var is not run; it is abandoned and passes the mark
-// on. The error is thrown once, by the first wait that meets it (WaitToRead, WaitAll);
+// that reads or writes a marked Var is not run; it is abandoned and passes the mark on. The error is thrown once, by the first wait that meets it (WaitToRead, WaitAll);
 // after that the mark counts as gone: what reads the Var later runs on what Abandon left
 // there (NaN, or 0 for integers).
 //
@@ -148,14 +147,17 @@ std::unique_ptr<Engine> MakeThreadedEngine();
 std::unique_ptr<Engine> MakeSerialEngine();
 
 inline bool Engine::TryBegin(VarSpan reads, VarSpan writes) {
+  const auto sound = [](const Var* v) {
+    const Failure* f = v->failure();
+    return f == nullptr || f->reported.load(std::memory_order_acquire);
+  };
   size_t w = 0, r = 0;  // how many are held
-  while (w < writes.size() && writes[w]->TryWrite()) ++w;
-  bool ok = w == writes.size();
-  while (ok && r < reads.size()) {
-    ok = reads[r]->TryRead();
-    if (!ok) break;
-    const Failure* f = reads[r++]->failure();
-    ok = f == nullptr || f->reported.load(std::memory_order_acquire);
+  bool ok = true;
+  while (ok && w < writes.size() && (ok = writes[w]->TryWrite())) {
+    ok = sound(writes[w++]);
+  }
+  while (ok && r < reads.size() && (ok = reads[r]->TryRead())) {
+    ok = sound(reads[r++]);
   }
   if (ok) [[likely]]
     return true;
