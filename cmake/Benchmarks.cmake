@@ -1,0 +1,10 @@
+# The C++ benchmarks: each src/ROOM/**/x_bench.cc is the program x_bench.
+file(GLOB_RECURSE benches CONFIGURE_DEPENDS src/*_bench.cc)
+foreach(bench ${benches})
+  if(NOT PLAIT_USE_ONEDNN AND bench MATCHES "/cpu/onednn/")
+    continue()
+  endif()
+  get_filename_component(name ${bench} NAME_WE)
+  add_executable(${name} ${bench})
+  target_link_libraries(${name} PRIVATE plait plait_flags)
+endforeach()

@@ -1,0 +1,36 @@
+# The C++ tests: src/ROOM/**/x_test.cc become the program ROOM_tests, one ctest a case.
+#
+# `plait_tests` builds them all; `ctest -L engine` runs those of one room.
+find_package(GTest REQUIRED)
+include(GoogleTest)
+
+add_custom_target(plait_tests)
+foreach(room ${ROOMS})
+  file(GLOB_RECURSE tests CONFIGURE_DEPENDS src/${room}/*_test.cc)
+  if(NOT PLAIT_USE_ONEDNN)
+    list(FILTER tests EXCLUDE REGEX "/cpu/onednn/")
+  endif()
+  if(NOT tests)
+    continue()
+  endif()
+  add_executable(${room}_tests ${tests})
+  target_link_libraries(${room}_tests PRIVATE plait plait_flags GTest::gtest_main)
+  gtest_discover_tests(${room}_tests DISCOVERY_TIMEOUT 60
+    PROPERTIES LABELS ${room} TIMEOUT 300)
+  add_dependencies(plait_tests ${room}_tests)
+endforeach()
+
+# docs/options.md is what the options table says; the test fails where it is stale.
+add_executable(options_doc tools/options_doc.cc)
+target_link_libraries(options_doc PRIVATE plait plait_flags)
+add_custom_target(docs COMMENT "Writing docs/options.md"
+  COMMAND options_doc > ${CMAKE_SOURCE_DIR}/docs/options.md)
+add_test(NAME Docs.OptionsPageIsFresh
+  COMMAND options_doc --check ${CMAKE_SOURCE_DIR}/docs/options.md)
+
+# A program outside the tree finds the installed package, builds and runs.
+add_test(NAME Install.FindPackageBuildsAndRuns
+  COMMAND ${CMAKE_COMMAND} -D BUILD=${CMAKE_BINARY_DIR}
+    -D SOURCE=${CMAKE_SOURCE_DIR}/tests/install
+    -D CXX=${CMAKE_CXX_COMPILER} "-D FLAGS=${CMAKE_CXX_FLAGS}"
+    -P ${CMAKE_SOURCE_DIR}/tests/install/run.cmake)
