@@ -13,9 +13,7 @@
 
 #include "base/options.h"
 
-#ifdef PLAIT_USE_OPENMP
-#include <omp.h>
-#else
+#ifndef PLAIT_USE_OPENMP
 #include <condition_variable>
 #include <vector>
 #endif
@@ -94,17 +92,37 @@ namespace internal {
 
 #ifdef PLAIT_USE_OPENMP
 
-void ParallelRanges(int64_t n, int threads, RangeFn fn, void* context) {
+// libgomp's own entry points: clang 14 ignores the pragmas for this runtime.
+extern "C" {
+void GOMP_parallel(void (*body)(void*), void* data, unsigned threads, unsigned flags);
+int omp_get_num_threads();
+int omp_get_thread_num();
+}
+
+namespace {
+
+struct Region {
+  int64_t n;
+  RangeFn fn;
+  void* context;
   FirstException failed;
-#pragma omp parallel num_threads(threads)
-  {
+
+  static void RunPart(void* data) {
+    Region& region = *static_cast<Region*>(data);
     const int parts = omp_get_num_threads(), i = omp_get_thread_num();
-    failed.Run([&] {
+    region.failed.Run([&] {
       const ScopedComputeThreads nested(1);
-      fn(context, Cut(n, parts, i), Cut(n, parts, i + 1));
+      region.fn(region.context, Cut(region.n, parts, i), Cut(region.n, parts, i + 1));
     });
   }
-  failed.Rethrow();
+};
+
+}  // namespace
+
+void ParallelRanges(int64_t n, int threads, RangeFn fn, void* context) {
+  Region region{n, fn, context, {}};
+  GOMP_parallel(&Region::RunPart, &region, static_cast<unsigned>(threads), 0);
+  region.failed.Rethrow();
 }
 
 #else
