@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Installs what is missing to build, test and run Plait: Debian packages, and .venv.
+#
+# usage: tools/setup.sh [ci]       ci: also what only the sanitizer runs need
+# PYTHON=python3.12 chooses the interpreter (3.10 or newer). With nothing to do it ends
+# at once. Needs root or sudo only where a Debian package is missing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+python=${PYTHON:-python3}
+packages="cmake ninja-build ccache libdnnl-dev ocl-icd-opencl-dev libhwy-dev
+  libgtest-dev clang-format-14 dataset-fashion-mnist"
+[ "${1:-}" != ci ] || packages="$packages clang-14"
+
+fail() {
+  printf 'setup: %s\n' "$@" >&2
+  exit 1
+}
+
+# The stamp names all that the result depends on; equal means nothing to do.
+stamp=.venv/setup-${1:-dev}.stamp
+state="$(cksum tools/setup.sh requirements.txt) $(command -v "$python") $PWD $packages"
+[ "$(cat "$stamp" 2>/dev/null)" != "$state" ] || exit 0
+
+command -v "$python" >/dev/null || fail "$python was not found; set PYTHON=..."
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' ||
+  fail "$python is $("$python" -V 2>&1); Plait needs Python 3.10 or newer, set PYTHON=..."
+if [ "$("$python" -c 'import sys; print(sys.base_prefix)')" = /usr ]; then
+  minor=$("$python" -c 'import sys; print("python3.%d" % sys.version_info[1])')
+  packages="$packages $minor-venv $minor-dev"
+fi
+command -v c++ >/dev/null || packages="$packages g++"
+
+# Debian packages.
+missing=
+for package in $packages; do
+  dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null |
+    grep -qx installed || missing="$missing $package"
+done
+if [ -n "$missing" ]; then
+  command -v apt-get >/dev/null || fail "this system has no apt-get; missing:$missing" \
+    "install what corresponds to them, or use Debian 12 or newer"
+  root=
+  if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null || fail "these Debian packages are missing:$missing" \
+      "neither root nor sudo is at hand; ask an administrator to run:" \
+      "  apt-get install$missing"
+    root="sudo"
+  fi
+  echo "setup: installing Debian packages:$missing"
+  log=$(mktemp)
+  { $root apt-get update && $root env DEBIAN_FRONTEND=noninteractive \
+      apt-get install -y --no-install-recommends $missing; } >"$log" || {
+    tail -n 20 "$log" >&2
+    fail "apt-get failed (above); the packages are:$missing"
+  }
+  rm -f "$log"
+fi
+
+# .venv, with plait found in the build tree.
+if [ "$(cat .venv/made-by 2>/dev/null)" != "$PWD $("$python" -V)" ]; then
+  echo "setup: making .venv with $("$python" -V)"
+  rm -rf .venv build/release
+  "$python" -m venv .venv
+  echo "$PWD $("$python" -V)" >.venv/made-by
+fi
+echo "setup: installing Python packages into .venv"
+.venv/bin/python -m pip install -q --disable-pip-version-check -r requirements.txt
+site=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+echo "$PWD/build/release/python" >"$site/plait.pth"
+printf '%s\n' "$state" >"$stamp"
