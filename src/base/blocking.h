@@ -9,7 +9,7 @@
 namespace plait {
 
 struct BlockingHooks {
-  void* (*enter)() = nullptr;       // returns a token for leave, or nullptr
+  void* (*enter)() = nullptr;  // returns a token for leave, or nullptr
   void (*leave)(void*) = nullptr;
 };
 

@@ -21,10 +21,14 @@ struct Device {
 
 inline const char* Name(DeviceType type) {
   switch (type) {
-    case DeviceType::kCpu: return "cpu";
-    case DeviceType::kGpu: return "gpu";
-    case DeviceType::kCpuPinned: return "cpu_pinned";
-    case DeviceType::kCpuShared: return "cpu_shared";
+    case DeviceType::kCpu:
+      return "cpu";
+    case DeviceType::kGpu:
+      return "gpu";
+    case DeviceType::kCpuPinned:
+      return "cpu_pinned";
+    case DeviceType::kCpuShared:
+      return "cpu_shared";
   }
   return "unknown";
 }

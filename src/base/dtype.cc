@@ -17,10 +17,14 @@ bool IsUnsigned(DType d) {
 
 DType SignedOfSize(size_t bytes) {
   switch (bytes) {
-    case 1: return DType::kInt8;
-    case 2: return DType::kInt16;
-    case 4: return DType::kInt32;
-    default: return DType::kInt64;
+    case 1:
+      return DType::kInt8;
+    case 2:
+      return DType::kInt16;
+    case 4:
+      return DType::kInt32;
+    default:
+      return DType::kInt64;
   }
 }
 
@@ -71,7 +75,8 @@ uint16_t Float16::FromFloat(float value) {
   if (magnitude < 0x38800000) {  // below 2^-14: a denormal half
     // Adding 0.5 puts the bits of the result at the low end, rounded to even.
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
-    return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(shifted) - 0x3f000000));
+    return static_cast<uint16_t>(sign |
+                                 (std::bit_cast<uint32_t>(shifted) - 0x3f000000));
   }
   const uint32_t rounded = magnitude + 0xfff + ((magnitude >> 13) & 1);
   return static_cast<uint16_t>(sign | ((rounded - 0x38000000) >> 13));

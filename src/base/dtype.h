@@ -75,10 +75,12 @@ constexpr bool IsInteger(DType d) {
   return d != DType::kUnknown && !IsFloat(d) && d != DType::kBool;
 }
 
-std::string_view Name(DType dtype);         // "float32"
-DType ParseDType(std::string_view name);    // throws kType for an unknown name
-DType Promote(DType a, DType b);            // NumPy's rules; bf16 with f16 is float32
-inline std::ostream& operator<<(std::ostream& out, DType d) { return out << Name(d); }
+std::string_view Name(DType dtype);       // "float32"
+DType ParseDType(std::string_view name);  // throws kType for an unknown name
+DType Promote(DType a, DType b);          // NumPy's rules; bf16 with f16 is float32
+inline std::ostream& operator<<(std::ostream& out, DType d) {
+  return out << Name(d);
+}
 
 template <typename T>
 struct DTypeOfImpl;
@@ -86,14 +88,14 @@ template <DType D>
 struct CTypeOfImpl;
 template <DType D, typename T>
 struct DTypePair {};
-#define PLAIT_DTYPE_PAIR(T, D)                            \
-  template <>                                             \
-  struct DTypeOfImpl<T> {                                 \
-    static constexpr DType value = DType::D;              \
-  };                                                      \
-  template <>                                             \
-  struct CTypeOfImpl<DType::D> {                          \
-    using type = T;                                       \
+#define PLAIT_DTYPE_PAIR(T, D)               \
+  template <>                                \
+  struct DTypeOfImpl<T> {                    \
+    static constexpr DType value = DType::D; \
+  };                                         \
+  template <>                                \
+  struct CTypeOfImpl<DType::D> {             \
+    using type = T;                          \
   };
 PLAIT_DTYPE_PAIR(float, kFloat32)
 PLAIT_DTYPE_PAIR(double, kFloat64)
@@ -134,20 +136,34 @@ using Accumulate = typename AccumulateType<T>::type;
 template <typename F>
 decltype(auto) VisitDType(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::kFloat32: return f.template operator()<float>();
-    case DType::kFloat64: return f.template operator()<double>();
-    case DType::kFloat16: return f.template operator()<Float16>();
-    case DType::kBfloat16: return f.template operator()<Bfloat16>();
-    case DType::kInt8: return f.template operator()<int8_t>();
-    case DType::kInt16: return f.template operator()<int16_t>();
-    case DType::kInt32: return f.template operator()<int32_t>();
-    case DType::kInt64: return f.template operator()<int64_t>();
-    case DType::kUint8: return f.template operator()<uint8_t>();
-    case DType::kUint16: return f.template operator()<uint16_t>();
-    case DType::kUint32: return f.template operator()<uint32_t>();
-    case DType::kUint64: return f.template operator()<uint64_t>();
-    case DType::kBool: return f.template operator()<bool>();
-    case DType::kUnknown: break;
+    case DType::kFloat32:
+      return f.template operator()<float>();
+    case DType::kFloat64:
+      return f.template operator()<double>();
+    case DType::kFloat16:
+      return f.template operator()<Float16>();
+    case DType::kBfloat16:
+      return f.template operator()<Bfloat16>();
+    case DType::kInt8:
+      return f.template operator()<int8_t>();
+    case DType::kInt16:
+      return f.template operator()<int16_t>();
+    case DType::kInt32:
+      return f.template operator()<int32_t>();
+    case DType::kInt64:
+      return f.template operator()<int64_t>();
+    case DType::kUint8:
+      return f.template operator()<uint8_t>();
+    case DType::kUint16:
+      return f.template operator()<uint16_t>();
+    case DType::kUint32:
+      return f.template operator()<uint32_t>();
+    case DType::kUint64:
+      return f.template operator()<uint64_t>();
+    case DType::kBool:
+      return f.template operator()<bool>();
+    case DType::kUnknown:
+      break;
   }
   Fail(ErrorKind::kType, "dtype: unknown");
 }
@@ -157,10 +173,14 @@ decltype(auto) VisitDType(DType dtype, F&& f) {
 template <typename F>
 decltype(auto) VisitSize(DType dtype, F&& f) {
   switch (SizeOf(dtype)) {
-    case 1: return f.template operator()<uint8_t>();
-    case 2: return f.template operator()<uint16_t>();
-    case 4: return f.template operator()<uint32_t>();
-    case 8: return f.template operator()<uint64_t>();
+    case 1:
+      return f.template operator()<uint8_t>();
+    case 2:
+      return f.template operator()<uint16_t>();
+    case 4:
+      return f.template operator()<uint32_t>();
+    case 8:
+      return f.template operator()<uint64_t>();
   }
   Fail(ErrorKind::kType, "dtype: unknown");
 }
@@ -169,11 +189,16 @@ decltype(auto) VisitSize(DType dtype, F&& f) {
 template <typename F>
 decltype(auto) VisitFloat(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::kFloat32: return f.template operator()<float>();
-    case DType::kFloat64: return f.template operator()<double>();
-    case DType::kFloat16: return f.template operator()<Float16>();
-    case DType::kBfloat16: return f.template operator()<Bfloat16>();
-    default: break;
+    case DType::kFloat32:
+      return f.template operator()<float>();
+    case DType::kFloat64:
+      return f.template operator()<double>();
+    case DType::kFloat16:
+      return f.template operator()<Float16>();
+    case DType::kBfloat16:
+      return f.template operator()<Bfloat16>();
+    default:
+      break;
   }
   Fail(ErrorKind::kType, "dtype: ", dtype, "; a floating type was expected");
 }

@@ -23,7 +23,8 @@ constexpr std::array<OptionInfo, kCount> kTable = {{
     {"PLAIT_LAZY", nullptr, "1",
      "1: imperative pointwise operations wait and run fused; 0: each runs at once."},
     {"PLAIT_MEMORY_LIMIT", nullptr, "0",
-     "Bytes of array memory a device may use; beyond it an allocation raises. 0: none."},
+     "Bytes of array memory a device may use; beyond it an allocation raises. 0: "
+     "none."},
     {"PLAIT_RUN_AHEAD", nullptr, "268435456",
      "Bytes of results still to be computed before a push waits for some of them."},
     {"PLAIT_VERBOSE", nullptr, "0",
@@ -42,7 +43,9 @@ std::string Read(const OptionInfo& info) {
 
 }  // namespace
 
-std::span<const OptionInfo> OptionTable() { return kTable; }
+std::span<const OptionInfo> OptionTable() {
+  return kTable;
+}
 
 const std::string& GetOption(Option option) {
   static const std::array<std::string, kCount>* values = [] {

@@ -13,22 +13,22 @@
 namespace plait {
 
 enum class Option : uint8_t {
-  kEngine,        // PLAIT_ENGINE: threaded | serial  (MXNET_ENGINE_TYPE)
-  kThreads,       // PLAIT_THREADS: threads inside an operator  (OMP_NUM_THREADS)
-  kWorkers,       // PLAIT_WORKERS: compute workers  (MXNET_CPU_WORKER_NTHREADS)
-  kLazy,          // PLAIT_LAZY: 1 | 0, fuse imperative pointwise operations
-  kMemoryLimit,   // PLAIT_MEMORY_LIMIT: bytes of array memory, 0 = none
-  kRunAhead,      // PLAIT_RUN_AHEAD: bytes of pending results before a push waits
-  kVerbose,       // PLAIT_VERBOSE: 1 prints which kernel was chosen and why
-  kSeed,          // PLAIT_SEED: seed of the random generators at start
-  kProfile,       // PLAIT_PROFILE: file to which a trace is written at exit
+  kEngine,       // PLAIT_ENGINE: threaded | serial  (MXNET_ENGINE_TYPE)
+  kThreads,      // PLAIT_THREADS: threads inside an operator  (OMP_NUM_THREADS)
+  kWorkers,      // PLAIT_WORKERS: compute workers  (MXNET_CPU_WORKER_NTHREADS)
+  kLazy,         // PLAIT_LAZY: 1 | 0, fuse imperative pointwise operations
+  kMemoryLimit,  // PLAIT_MEMORY_LIMIT: bytes of array memory, 0 = none
+  kRunAhead,     // PLAIT_RUN_AHEAD: bytes of pending results before a push waits
+  kVerbose,      // PLAIT_VERBOSE: 1 prints which kernel was chosen and why
+  kSeed,         // PLAIT_SEED: seed of the random generators at start
+  kProfile,      // PLAIT_PROFILE: file to which a trace is written at exit
   kCount,
 };
 
 struct OptionInfo {
-  const char* name;        // "PLAIT_ENGINE"
-  const char* legacy;      // the MXNET_* (or other) variable honoured too, or nullptr
-  const char* fallback;    // the value when neither is set
+  const char* name;      // "PLAIT_ENGINE"
+  const char* legacy;    // the MXNET_* (or other) variable honoured too, or nullptr
+  const char* fallback;  // the value when neither is set
   const char* doc;
 };
 

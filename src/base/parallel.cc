@@ -80,13 +80,17 @@ int AvailableThreads() {
   return available;
 }
 
-int ComputeThreads() { return compute_threads; }
+int ComputeThreads() {
+  return compute_threads;
+}
 
 ScopedComputeThreads::ScopedComputeThreads(int threads) : before_(compute_threads) {
   compute_threads = std::max(1, threads);
 }
 
-ScopedComputeThreads::~ScopedComputeThreads() { compute_threads = before_; }
+ScopedComputeThreads::~ScopedComputeThreads() {
+  compute_threads = before_;
+}
 
 namespace internal {
 

@@ -7,7 +7,8 @@
 namespace plait {
 
 void Shape::ReserveHeap(int rank) {
-  Check(rank <= kMaxRank, "shape: ", rank, " axes; at most ", kMaxRank, " were expected");
+  Check(rank <= kMaxRank, "shape: ", rank, " axes; at most ", kMaxRank,
+        " were expected");
   if (on_heap()) delete[] sizes_.heap;
   rank_ = rank;
   if (rank > kInline) sizes_.heap = new int64_t[rank];

@@ -31,12 +31,12 @@ std::string FormatAttr(const AttrValue& value);
 template <typename T>
 struct AttrCodec;
 
-#define PLAIT_ATTR_CODEC(T)                                          \
-  template <>                                                        \
-  struct AttrCodec<T> {                                              \
+#define PLAIT_ATTR_CODEC(T)                                           \
+  template <>                                                         \
+  struct AttrCodec<T> {                                               \
     static T Decode(const AttrValue& value, const std::string& what); \
-    static AttrValue Encode(const T& value);                         \
-    static const char* TypeName();                                   \
+    static AttrValue Encode(const T& value);                          \
+    static const char* TypeName();                                    \
   };
 PLAIT_ATTR_CODEC(bool)
 PLAIT_ATTR_CODEC(int)

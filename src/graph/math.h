@@ -26,11 +26,21 @@ Values MakeAll(std::string_view op, std::initializer_list<Value> inputs,
 Value Make(std::string_view op, std::initializer_list<Value> inputs,
            std::initializer_list<MathAttr> attrs = {});
 
-inline AttrValue Attr(bool v) { return {v}; }
-inline AttrValue Attr(int v) { return {static_cast<int64_t>(v)}; }
-inline AttrValue Attr(int64_t v) { return {v}; }
-inline AttrValue Attr(double v) { return {v}; }
-inline AttrValue Attr(const char* v) { return {std::string(v)}; }
+inline AttrValue Attr(bool v) {
+  return {v};
+}
+inline AttrValue Attr(int v) {
+  return {static_cast<int64_t>(v)};
+}
+inline AttrValue Attr(int64_t v) {
+  return {v};
+}
+inline AttrValue Attr(double v) {
+  return {v};
+}
+inline AttrValue Attr(const char* v) {
+  return {std::string(v)};
+}
 AttrValue Attr(const Shape& v);
 AttrValue Attr(DType v);
 
@@ -88,7 +98,7 @@ Value zeros(const Spec& spec, Device device = {});
 Value full(const Spec& spec, double value, Device device = {});
 
 // Shapes.
-Value reshape(const Value& x, const Shape& shape);       // plain sizes, no codes
+Value reshape(const Value& x, const Shape& shape);  // plain sizes, no codes
 Value transpose(const Value& x, const Shape& axes);
 Value broadcast_to(const Value& x, const Shape& shape);
 struct ReduceAxes {

@@ -86,7 +86,7 @@ class GradArgs {
   std::span<const bool> wanted;  // which inputs want a gradient
   bool training = false;
 
-  const Value& in(int i) const;    // throws kRuntime when the operator did not list it
+  const Value& in(int i) const;  // throws kRuntime when the operator did not list it
   const Value& out(int i) const;
   // The gradient of output i; zeros when nothing flowed into it.
   Value dout(int i) const;
@@ -115,15 +115,15 @@ inline constexpr uint32_t kAll = ~0u;
 struct SampleInput {
   enum Kind : uint8_t { kNormal, kUniform, kIntegers, kValues } kind = kNormal;
   Shape shape;
-  double low = 0, high = 1;     // kUniform; kIntegers: low <= x < high
-  std::vector<double> values;   // kValues
+  double low = 0, high = 1;    // kUniform; kIntegers: low <= x < high
+  std::vector<double> values;  // kValues
   DType dtype = DType::kFloat32;
-  bool differentiable = true;   // checked by finite differences
+  bool differentiable = true;  // checked by finite differences
 };
 SampleInput Normal(Shape shape);
 SampleInput Uniform(Shape shape, double low, double high);
 SampleInput Integers(Shape shape, int64_t low, int64_t high,
-                     DType dtype = DType::kFloat32);          // not differentiable
+                     DType dtype = DType::kFloat32);           // not differentiable
 SampleInput Numbers(Shape shape, std::vector<double> values);  // given ones
 
 template <typename P>
@@ -184,23 +184,23 @@ struct OpDef {
   std::string name;
   std::vector<std::string> aliases;
   std::string doc;
-  std::vector<InputDef> inputs;    // variable_inputs: one row that stands for all
+  std::vector<InputDef> inputs;  // variable_inputs: one row that stands for all
   std::vector<OutputDef> outputs;
   std::vector<Field> fields;
 
-  bool variable_inputs = false;    // takes any number of arrays
+  bool variable_inputs = false;       // takes any number of arrays
   const char* count_param = nullptr;  // MXNet's name for their number ("num_args")
   // Which rows of `inputs` a call has, by its parameters (no_bias); null: all.
   std::function<std::vector<bool>(const void*)> optional_inputs;
   std::function<int(const void*)> num_outputs;      // null: outputs.size()
   std::function<int(const void*)> visible_outputs;  // null: all
-  std::vector<int> mutates;        // inputs that a call may write: auxiliary states
+  std::vector<int> mutates;  // inputs that a call may write: auxiliary states
 
   // Dtypes; null: all inputs and outputs share one. May run while shapes are unknown.
   std::function<void(const void*, Specs&, Specs&)> types;
   std::function<bool(const void*, Specs&, Specs&)> infer;
   std::function<Values(const void*, const GradArgs&)> gradient;  // null: none
-  bool zero_gradient = false;      // differentiable, and the gradient is zero
+  bool zero_gradient = false;  // differentiable, and the gradient is zero
   Uses uses;
 
   // Pointwise operators have an expression, or the one function `fn` of their inputs;
@@ -217,7 +217,7 @@ struct OpDef {
   std::vector<AnyKernel> cpu;
   bool random = false;         // draws numbers: KernelArgs::random
   bool uses_training = false;  // depends on autograd's training mode
-  bool may_fail = false;       // a kernel may find bad values: errors carry the call site
+  bool may_fail = false;  // a kernel may find bad values: errors carry the call site
   // Operations on numbers of a call; null: one for each element of input and output.
   std::function<double(const void*, const Specs&, const Specs&)> cost;
   std::vector<std::pair<int, int>> in_place;  // (input, output) that may share memory

@@ -41,7 +41,8 @@ ParamsRef MakeParams(P p) {
 class FieldAccess {
  public:
   virtual ~FieldAccess() = default;
-  virtual void Set(void* object, const AttrValue& value, const std::string& what) const = 0;
+  virtual void Set(void* object, const AttrValue& value,
+                   const std::string& what) const = 0;
   virtual AttrValue Get(const void* object) const = 0;
   virtual std::string TypeName() const = 0;
 };
@@ -59,7 +60,8 @@ template <typename P, typename M>
 class MemberAccess final : public FieldAccess {
  public:
   explicit MemberAccess(M P::*member) : member_(member) {}
-  void Set(void* object, const AttrValue& value, const std::string& what) const override {
+  void Set(void* object, const AttrValue& value,
+           const std::string& what) const override {
     static_cast<P*>(object)->*member_ = AttrCodec<M>::Decode(value, what);
   }
   AttrValue Get(const void* object) const override {
@@ -77,7 +79,8 @@ class EnumAccess final : public FieldAccess {
  public:
   EnumAccess(M P::*member, std::vector<std::string> names)
       : member_(member), names_(std::move(names)) {}
-  void Set(void* object, const AttrValue& value, const std::string& what) const override {
+  void Set(void* object, const AttrValue& value,
+           const std::string& what) const override {
     const std::string text = FormatAttr(value);
     for (size_t i = 0; i < names_.size(); ++i) {
       if (names_[i] == text) {
@@ -85,7 +88,8 @@ class EnumAccess final : public FieldAccess {
         return;
       }
     }
-    Fail(ErrorKind::kValue, what, " is '", text, "'; one of ", TypeName(), " was expected");
+    Fail(ErrorKind::kValue, what, " is '", text, "'; one of ", TypeName(),
+         " was expected");
   }
   AttrValue Get(const void* object) const override {
     return {names_[static_cast<size_t>(static_cast<const P*>(object)->*member_)]};
@@ -114,8 +118,8 @@ struct Param {
       : field{name, doc, false,
               std::make_shared<internal::MemberAccess<P, M>>(member)} {}
   template <typename M>
-  Param(const char* name, M P::*member, std::vector<std::string> names, const char* doc)
-    requires std::is_enum_v<M>
+  Param(const char* name, M P::*member, std::vector<std::string> names,
+        const char* doc) requires std::is_enum_v<M>
       : field{name, doc, false,
               std::make_shared<internal::EnumAccess<P, M>>(member, std::move(names))} {}
 };

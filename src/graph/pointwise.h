@@ -4,10 +4,11 @@
 // make programs, and a backend (cpu/pointwise.h) runs them in one pass over memory.
 // Values are in single assignment form: inputs, constants, and the results of steps.
 //
-// Types: a value is computed in one of five compute types and belongs to a dtype. A step
-// whose dtype is narrower than its compute type ends by rounding (float16, bfloat16),
-// wrapping (small integers) or `!= 0` (bool), so that fused equals one by one bit for bit.
-// Arguments of a step have the step's compute type; kCast steps convert between them.
+// Types: a value is computed in one of five compute types and belongs to a dtype. A
+// step whose dtype is narrower than its compute type ends by rounding (float16,
+// bfloat16), wrapping (small integers) or `!= 0` (bool), so that fused equals one by
+// one bit for bit. Arguments of a step have the step's compute type; kCast steps
+// convert between them.
 
 #ifndef PLAIT_GRAPH_POINTWISE_H_
 #define PLAIT_GRAPH_POINTWISE_H_
@@ -25,19 +26,81 @@ namespace plait {
 // zero gives 0; nothing ever traps. Maximum and minimum give NaN if either side is NaN.
 enum class Fn : uint8_t {
   // one argument
-  kCopy, kCast, kNegative, kAbs, kSign, kRound, kRint, kCeil, kFloor, kTrunc,
-  kSquare, kSqrt, kRsqrt, kCbrt, kRcbrt, kReciprocal,
-  kExp, kExp2, kExpm1, kLog, kLog2, kLog10, kLog1p,
-  kSin, kCos, kTan, kArcsin, kArccos, kArctan,
-  kSinh, kCosh, kTanh, kArcsinh, kArccosh, kArctanh,
-  kErf, kErfinv, kGamma, kGammaln, kDigamma,
-  kSigmoid, kLogSigmoid, kSoftrelu, kSoftsign, kRelu,
-  kLogicalNot, kBitwiseNot, kIsNan, kIsInf, kIsFinite,
+  kCopy,
+  kCast,
+  kNegative,
+  kAbs,
+  kSign,
+  kRound,
+  kRint,
+  kCeil,
+  kFloor,
+  kTrunc,
+  kSquare,
+  kSqrt,
+  kRsqrt,
+  kCbrt,
+  kRcbrt,
+  kReciprocal,
+  kExp,
+  kExp2,
+  kExpm1,
+  kLog,
+  kLog2,
+  kLog10,
+  kLog1p,
+  kSin,
+  kCos,
+  kTan,
+  kArcsin,
+  kArccos,
+  kArctan,
+  kSinh,
+  kCosh,
+  kTanh,
+  kArcsinh,
+  kArccosh,
+  kArctanh,
+  kErf,
+  kErfinv,
+  kGamma,
+  kGammaln,
+  kDigamma,
+  kSigmoid,
+  kLogSigmoid,
+  kSoftrelu,
+  kSoftsign,
+  kRelu,
+  kLogicalNot,
+  kBitwiseNot,
+  kIsNan,
+  kIsInf,
+  kIsFinite,
   // two arguments
-  kAdd, kSub, kMul, kDiv, kMod, kPower, kMaximum, kMinimum,
-  kHypot, kArctan2, kCopysign, kLdexp,
-  kEqual, kNotEqual, kGreater, kGreaterEqual, kLess, kLessEqual,
-  kLogicalAnd, kLogicalOr, kLogicalXor, kBitwiseAnd, kBitwiseOr, kBitwiseXor,
+  kAdd,
+  kSub,
+  kMul,
+  kDiv,
+  kMod,
+  kPower,
+  kMaximum,
+  kMinimum,
+  kHypot,
+  kArctan2,
+  kCopysign,
+  kLdexp,
+  kEqual,
+  kNotEqual,
+  kGreater,
+  kGreaterEqual,
+  kLess,
+  kLessEqual,
+  kLogicalAnd,
+  kLogicalOr,
+  kLogicalXor,
+  kBitwiseAnd,
+  kBitwiseOr,
+  kBitwiseXor,
   // three arguments: a != 0 ? b : c
   kWhere,
   kCount,
@@ -47,14 +110,19 @@ enum class Compute : uint8_t { kF32, kF64, kI32, kI64, kU64, kCount };
 
 constexpr Compute ComputeOf(DType dtype) {
   switch (dtype) {
-    case DType::kFloat64: return Compute::kF64;
+    case DType::kFloat64:
+      return Compute::kF64;
     case DType::kFloat32:
     case DType::kFloat16:
-    case DType::kBfloat16: return Compute::kF32;
+    case DType::kBfloat16:
+      return Compute::kF32;
     case DType::kInt64:
-    case DType::kUint32: return Compute::kI64;
-    case DType::kUint64: return Compute::kU64;
-    default: return Compute::kI32;  // bool, and integers of up to 32 bits
+    case DType::kUint32:
+      return Compute::kI64;
+    case DType::kUint64:
+      return Compute::kU64;
+    default:
+      return Compute::kI32;  // bool, and integers of up to 32 bits
   }
 }
 // The dtype that a compute type holds without any rounding.
@@ -65,9 +133,9 @@ constexpr DType DTypeOf(Compute compute) {
 }
 
 struct FnInfo {
-  std::string_view name;        // "exp"
+  std::string_view name;  // "exp"
   int arity;
-  bool float_only;              // integers are computed in float32 (float64 for 64 bits)
+  bool float_only;  // integers are computed in float32 (float64 for 64 bits)
   std::string_view expression;  // of x, y, z in C, for run-time compilers
 };
 const FnInfo& Info(Fn fn);
@@ -81,8 +149,8 @@ struct PointwiseArg {
 };
 
 union PointwiseConstant {
-  double f;    // for kF32 (rounded to float) and kF64
-  int64_t i;   // for kI32, kI64, and bit for bit kU64
+  double f;   // for kF32 (rounded to float) and kF64
+  int64_t i;  // for kI32, kI64, and bit for bit kU64
 };
 
 struct PointwiseStep {

@@ -39,9 +39,12 @@ class Pw {
 
 // Appends one step. The result has the promoted dtype of the arguments, or `result` if
 // that is known. At least one argument must not be a number. Throws kRuntime when the
-// program is full: whoever starts an operator makes sure of kStepsOfAnOperator free ones.
+// program is full: whoever starts an operator makes sure of kStepsOfAnOperator free
+// ones.
 Pw Call(Fn fn, std::span<const Pw> args, DType result = DType::kUnknown);
-inline Pw Call(Fn fn, const Pw& x) { return Call(fn, {&x, 1}); }
+inline Pw Call(Fn fn, const Pw& x) {
+  return Call(fn, {&x, 1});
+}
 inline Pw Call(Fn fn, const Pw& x, const Pw& y) {
   const Pw args[] = {x, y};
   return Call(fn, args);
@@ -51,32 +54,84 @@ Pw Cast(const Pw& x, DType dtype);
 Pw Constant(PointwiseProgram* program, DType dtype, PointwiseConstant value);
 inline constexpr int kStepsOfAnOperator = 24, kConstantsOfAnOperator = 12;
 
-inline Pw operator+(const Pw& x, const Pw& y) { return Call(Fn::kAdd, x, y); }
-inline Pw operator-(const Pw& x, const Pw& y) { return Call(Fn::kSub, x, y); }
-inline Pw operator*(const Pw& x, const Pw& y) { return Call(Fn::kMul, x, y); }
-inline Pw operator/(const Pw& x, const Pw& y) { return Call(Fn::kDiv, x, y); }
-inline Pw operator-(const Pw& x) { return Call(Fn::kNegative, x); }
-inline Pw operator>(const Pw& x, const Pw& y) { return Call(Fn::kGreater, x, y); }
-inline Pw operator<(const Pw& x, const Pw& y) { return Call(Fn::kLess, x, y); }
-inline Pw operator>=(const Pw& x, const Pw& y) { return Call(Fn::kGreaterEqual, x, y); }
-inline Pw operator<=(const Pw& x, const Pw& y) { return Call(Fn::kLessEqual, x, y); }
-inline Pw operator==(const Pw& x, const Pw& y) { return Call(Fn::kEqual, x, y); }
-inline Pw operator!=(const Pw& x, const Pw& y) { return Call(Fn::kNotEqual, x, y); }
-inline Pw maximum(const Pw& x, const Pw& y) { return Call(Fn::kMaximum, x, y); }
-inline Pw minimum(const Pw& x, const Pw& y) { return Call(Fn::kMinimum, x, y); }
-inline Pw power(const Pw& x, const Pw& y) { return Call(Fn::kPower, x, y); }
-inline Pw exp(const Pw& x) { return Call(Fn::kExp, x); }
-inline Pw expm1(const Pw& x) { return Call(Fn::kExpm1, x); }
-inline Pw log(const Pw& x) { return Call(Fn::kLog, x); }
-inline Pw log1p(const Pw& x) { return Call(Fn::kLog1p, x); }
-inline Pw sqrt(const Pw& x) { return Call(Fn::kSqrt, x); }
-inline Pw square(const Pw& x) { return Call(Fn::kSquare, x); }
-inline Pw abs(const Pw& x) { return Call(Fn::kAbs, x); }
-inline Pw sign(const Pw& x) { return Call(Fn::kSign, x); }
-inline Pw tanh(const Pw& x) { return Call(Fn::kTanh, x); }
-inline Pw sigmoid(const Pw& x) { return Call(Fn::kSigmoid, x); }
-inline Pw erf(const Pw& x) { return Call(Fn::kErf, x); }
-inline Pw isfinite(const Pw& x) { return Call(Fn::kIsFinite, x); }
+inline Pw operator+(const Pw& x, const Pw& y) {
+  return Call(Fn::kAdd, x, y);
+}
+inline Pw operator-(const Pw& x, const Pw& y) {
+  return Call(Fn::kSub, x, y);
+}
+inline Pw operator*(const Pw& x, const Pw& y) {
+  return Call(Fn::kMul, x, y);
+}
+inline Pw operator/(const Pw& x, const Pw& y) {
+  return Call(Fn::kDiv, x, y);
+}
+inline Pw operator-(const Pw& x) {
+  return Call(Fn::kNegative, x);
+}
+inline Pw operator>(const Pw& x, const Pw& y) {
+  return Call(Fn::kGreater, x, y);
+}
+inline Pw operator<(const Pw& x, const Pw& y) {
+  return Call(Fn::kLess, x, y);
+}
+inline Pw operator>=(const Pw& x, const Pw& y) {
+  return Call(Fn::kGreaterEqual, x, y);
+}
+inline Pw operator<=(const Pw& x, const Pw& y) {
+  return Call(Fn::kLessEqual, x, y);
+}
+inline Pw operator==(const Pw& x, const Pw& y) {
+  return Call(Fn::kEqual, x, y);
+}
+inline Pw operator!=(const Pw& x, const Pw& y) {
+  return Call(Fn::kNotEqual, x, y);
+}
+inline Pw maximum(const Pw& x, const Pw& y) {
+  return Call(Fn::kMaximum, x, y);
+}
+inline Pw minimum(const Pw& x, const Pw& y) {
+  return Call(Fn::kMinimum, x, y);
+}
+inline Pw power(const Pw& x, const Pw& y) {
+  return Call(Fn::kPower, x, y);
+}
+inline Pw exp(const Pw& x) {
+  return Call(Fn::kExp, x);
+}
+inline Pw expm1(const Pw& x) {
+  return Call(Fn::kExpm1, x);
+}
+inline Pw log(const Pw& x) {
+  return Call(Fn::kLog, x);
+}
+inline Pw log1p(const Pw& x) {
+  return Call(Fn::kLog1p, x);
+}
+inline Pw sqrt(const Pw& x) {
+  return Call(Fn::kSqrt, x);
+}
+inline Pw square(const Pw& x) {
+  return Call(Fn::kSquare, x);
+}
+inline Pw abs(const Pw& x) {
+  return Call(Fn::kAbs, x);
+}
+inline Pw sign(const Pw& x) {
+  return Call(Fn::kSign, x);
+}
+inline Pw tanh(const Pw& x) {
+  return Call(Fn::kTanh, x);
+}
+inline Pw sigmoid(const Pw& x) {
+  return Call(Fn::kSigmoid, x);
+}
+inline Pw erf(const Pw& x) {
+  return Call(Fn::kErf, x);
+}
+inline Pw isfinite(const Pw& x) {
+  return Call(Fn::kIsFinite, x);
+}
 // condition != 0 ? x : y, in the promoted dtype of x and y.
 Pw where(const Pw& condition, const Pw& x, const Pw& y);
 

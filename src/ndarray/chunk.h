@@ -82,8 +82,8 @@ class Chunk {
   Device device_;
   void* data_;
   size_t bytes_;
-  memory::Block block_;    // of the elements; empty for small and external chunks
-  memory::Block header_;   // of this object, with the elements when they are few
+  memory::Block block_;   // of the elements; empty for small and external chunks
+  memory::Block header_;  // of this object, with the elements when they are few
   std::function<void()>* release_ = nullptr;
   Var var_;
 };

@@ -13,10 +13,11 @@ namespace {
 size_t BytesOf(const Shape& shape, DType dtype) {
   size_t bytes = SizeOf(dtype);
   for (int64_t size : shape) {
-    Check(size >= 0, "ndarray: shape ", shape, " has a negative size; sizes >= 0 were expected");
+    Check(size >= 0, "ndarray: shape ", shape,
+          " has a negative size; sizes >= 0 were expected");
     if (__builtin_mul_overflow(bytes, static_cast<size_t>(size), &bytes))
-      Fail(ErrorKind::kMemory, "ndarray: an array of shape ", shape, " and dtype ", dtype,
-           " is larger than any memory");
+      Fail(ErrorKind::kMemory, "ndarray: an array of shape ", shape, " and dtype ",
+           dtype, " is larger than any memory");
   }
   return bytes;
 }
@@ -48,7 +49,8 @@ NDArray NDArray::View(const Shape& shape, int64_t offset_elements) const {
   body_->Materialize();
   Ref<ArrayBody> view = MakeRef<ArrayBody>(shape, dtype(), device());
   view->chunk = body_->chunk;
-  view->offset = body_->offset + offset_elements * static_cast<int64_t>(SizeOf(dtype()));
+  view->offset =
+      body_->offset + offset_elements * static_cast<int64_t>(SizeOf(dtype()));
   return NDArray(std::move(view));
 }
 
@@ -67,7 +69,9 @@ NDArray NDArray::Slice(int64_t first, int64_t last) const {
   return View(part, first * shape().size(1, shape().rank()));
 }
 
-NDArray NDArray::Detach() const { return View(shape()); }
+NDArray NDArray::Detach() const {
+  return View(shape());
+}
 
 bool NDArray::SharesMemory(const NDArray& other) const {
   if (&chunk() != &other.chunk()) return false;

@@ -2,8 +2,8 @@
 //
 // A handle is a counted pointer to an ArrayBody: shape, dtype, and either a place in a
 // Chunk (memory), or a Pending value: the result of a step of a lazy program that has
-// not run. Elements are always contiguous in row-major order. Handles that share a chunk
-// are views: they see each other's writes.
+// not run. Elements are always contiguous in row-major order. Handles that share a
+// chunk are views: they see each other's writes.
 //
 // Thread safety: different handles may be used from different threads, also when they
 // share memory; one handle object must not be assigned while another thread uses it.
@@ -100,8 +100,8 @@ class NDArray {
 
   // Views: they share memory and are cut from any recorded history.
   NDArray View(const Shape& shape, int64_t offset_elements = 0) const;
-  NDArray Reshape(const Shape& shape) const;           // of equal size
-  NDArray Slice(int64_t first, int64_t last) const;    // along axis 0
+  NDArray Reshape(const Shape& shape) const;         // of equal size
+  NDArray Slice(int64_t first, int64_t last) const;  // along axis 0
   NDArray Detach() const;
   bool SharesMemory(const NDArray& other) const;
 
