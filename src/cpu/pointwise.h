@@ -23,13 +23,15 @@ struct PointwiseInput {
 // another way. Uses ComputeThreads() threads above a size; the result never depends on
 // their number. Never throws but for lack of memory.
 void RunPointwise(const PointwiseProgram& program, const Shape& space,
-                  std::span<const PointwiseInput> inputs, std::span<void* const> outputs);
+                  std::span<const PointwiseInput> inputs,
+                  std::span<void* const> outputs);
 
 // As above, but reduces the program's one output over the axes set in `axes` (bit i:
 // axis i of `space`) into `output`, whose elements are those of the kept axes in order,
-// in the value's dtype. Floats add up pairwise in float (float64 for float64); infinities
-// stay infinities. Maximum and minimum pass NaN on. `scale` multiplies the result (1/n
-// makes a mean); integers ignore it. An empty reduction gives 0, 1, lowest or highest.
+// in the value's dtype. Floats add up pairwise in float (float64 for float64);
+// infinities stay infinities. Maximum and minimum pass NaN on. `scale` multiplies the
+// result (1/n makes a mean); integers ignore it. An empty reduction gives 0, 1, lowest
+// or highest.
 void ReducePointwise(const PointwiseProgram& program, const Shape& space,
                      std::span<const PointwiseInput> inputs, Reduction reduction,
                      uint64_t axes, double scale, void* output);
