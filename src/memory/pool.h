@@ -3,8 +3,6 @@
 #ifndef PLAIT_MEMORY_POOL_H_
 #define PLAIT_MEMORY_POOL_H_
 
-#include <pthread.h>
-
 #include <array>
 #include <cstddef>
 #include <cstdint>
