@@ -52,7 +52,8 @@ class ArrayBody : public RefCounted<ArrayBody> {
   Ref<Chunk> chunk;
   int64_t offset = 0;  // bytes from the chunk's start
   std::atomic<Pending*> pending{nullptr};
-  int step = -1;  // the pending step; belongs to the program
+  int step = -1;                    // the pending step, and other bodies that wait for
+  ArrayBody* next_owner = nullptr;  // the same one; both belong to the program
   Shape shape;
   DType dtype;
   Device device;

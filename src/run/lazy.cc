@@ -1,0 +1,569 @@
+// LazyProgram: appending, and turning what waits into one engine operation.
+
+#include "run/lazy.h"
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "base/blocking.h"
+#include "base/options.h"
+#include "cpu/pointwise.h"
+#include "engine/engine.h"
+#include "run/push.h"
+
+namespace plait {
+
+namespace {
+
+// Beyond these a program is flushed, so that memory is not held for long and a worker
+// that has nothing to do gets work while the caller goes on.
+constexpr size_t kMaxHeldBytes = size_t{1} << 30;
+constexpr int64_t kWorthAPush = 1 << 16;  // elements
+constexpr int kManySteps = 16;
+constexpr int kOutputsOfAnOperator = 4;
+// A result of this size is placed at once, so that lack of memory shows at the call.
+constexpr int64_t kHugeBytes = int64_t{1} << 30;
+// Time of a step for one element in nanoseconds on one thread, for the inline decision.
+constexpr double kStepNanoseconds = 0.12, kLoadNanoseconds = 0.1;
+
+std::mutex& AllMutex() {
+  static auto* mutex = new std::mutex;
+  return *mutex;
+}
+// Programs are never freed: a mark may be followed at any time. Those of ended threads
+// are used again.
+std::vector<LazyProgram*>& AllPrograms() {
+  static auto* all = new std::vector<LazyProgram*>;
+  return *all;
+}
+std::vector<LazyProgram*>& FreePrograms() {
+  static auto* free = new std::vector<LazyProgram*>;
+  return *free;
+}
+
+struct ThreadProgram {
+  LazyProgram* program;
+  ThreadProgram() {
+    const std::lock_guard lock(AllMutex());
+    if (FreePrograms().empty()) {
+      AllPrograms().push_back(program = new LazyProgram);
+    } else {
+      program = FreePrograms().back();
+      FreePrograms().pop_back();
+    }
+  }
+  ~ThreadProgram() {
+    try {
+      program->Flush();
+    } catch (...) {
+      // No memory for the values: they stay pending, and their readers will see why.
+    }
+    const std::lock_guard lock(AllMutex());
+    FreePrograms().push_back(program);
+  }
+};
+
+// A flushed program on its way through the engine.
+class LazyOperation final : public Operation {
+ public:
+  PointwiseProgram program;
+  Shape space;
+  SmallVector<Ref<Chunk>, 8> input_chunks;
+  SmallVector<Shape, 8> shapes;
+  SmallVector<cpu::PointwiseInput, 8> inputs;
+  SmallVector<LazyOutput, 4> outputs;
+  SmallVector<void*, 4> targets;
+  std::string layer_name;
+
+  void Run() override { cpu::RunPointwise(program, space, inputs, targets); }
+  void Abandon() noexcept override {
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      FillFailed(targets[i], outputs[i].dtype, space.size());
+    }
+  }
+  const char* name() const override { return "pointwise"; }
+  const char* layer() const override { return layer_name.c_str(); }
+};
+
+void AddOnce(SmallVector<Var*, 8>& vars, Var* var) {
+  if (std::find(vars.begin(), vars.end(), var) == vars.end()) vars.push_back(var);
+}
+
+void* PlaceOf(const LazyOutput& out) {
+  return static_cast<char*>(out.chunk->data()) + out.offset;
+}
+
+}  // namespace
+
+// Waiting for another thread's flush counts as blocking; the common case does not.
+class LazyProgram::Lock {
+ public:
+  explicit Lock(std::mutex& mutex) : mutex_(mutex) {
+    if (mutex_.try_lock()) return;
+    const ScopedBlocking blocking;
+    mutex_.lock();
+  }
+  ~Lock() { mutex_.unlock(); }
+
+ private:
+  std::mutex& mutex_;
+};
+
+LazyProgram& LazyProgram::OfThisThread() {
+  thread_local ThreadProgram mine;
+  return *mine.program;
+}
+
+void LazyProgram::FlushAll() {
+  std::vector<LazyProgram*> all;
+  {
+    const std::lock_guard lock(AllMutex());
+    all = AllPrograms();
+  }
+  for (LazyProgram* program : all) program->Flush();
+}
+
+void LazyProgram::Flush() {
+  const Lock lock(mutex_);
+  FlushLocked();
+}
+
+void LazyProgram::Forget(ArrayBody* array) noexcept {
+  const Lock lock(mutex_);
+  if (array->pending.load(std::memory_order_relaxed) == this) Disown(array);
+}
+
+Ref<ArrayBody> LazyProgram::Share(ArrayBody* array) {
+  const Lock lock(mutex_);
+  if (array->pending.load(std::memory_order_relaxed) != this) return nullptr;
+  auto twin = MakeRef<ArrayBody>(array->shape, array->dtype, array->device);
+  Own(twin.get(), array->step);
+  return twin;
+}
+
+// ---------------------------------------------------------------- bookkeeping
+
+void LazyProgram::Own(ArrayBody* body, int step) {
+  body->step = step;
+  if (owners_[step] == nullptr) ++live_;
+  body->next_owner = owners_[step];
+  owners_[step] = body;
+  body->pending.store(this, std::memory_order_release);
+}
+
+void LazyProgram::Disown(ArrayBody* body) {
+  ArrayBody** link = &owners_[body->step];
+  while (*link != body) link = &(*link)->next_owner;
+  *link = body->next_owner;
+  body->next_owner = nullptr;
+  if (owners_[body->step] == nullptr) --live_;
+}
+
+bool LazyProgram::SoleOwner(const ArrayBody* body) const {
+  return owners_[body->step] == body && body->next_owner == nullptr;
+}
+
+int LazyProgram::FindSlot(const Chunk& chunk, int64_t offset, DType dtype,
+                          const Shape& shape) const {
+  for (int i = chunk.slot; i < static_cast<int>(slots_.size()); ++i) {
+    const Slot& s = slots_[i];
+    if (s.chunk.get() == &chunk && s.offset == offset && s.dtype == dtype &&
+        s.shape == shape)
+      return i;
+  }
+  return -1;
+}
+
+// Marks the region's chunk as in use here; false when another program holds it.
+bool LazyProgram::Claim(const NDArray& x) {
+  ArrayBody* body = x.body();
+  if (Pending* p = body->pending.load(std::memory_order_acquire)) return p == this;
+  Chunk& chunk = *body->chunk;
+  Pending* holder = chunk.mark.load(std::memory_order_acquire);
+  if (holder == this) {
+    if (FindSlot(chunk, body->offset, body->dtype, body->shape) >= 0) return true;
+  } else {
+    if (holder != nullptr || !chunk.mark.compare_exchange_strong(holder, this))
+      return false;
+    chunk.slot = static_cast<int>(slots_.size());
+  }
+  slots_.push_back({body->chunk, body->offset, body->dtype, -1, -1, body->shape});
+  held_bytes_ += chunk.bytes();
+  return true;
+}
+
+// True when every array of the call is pending here or claimed; false when something
+// was flushed, or another program holds an array, and the caller must look again.
+bool LazyProgram::Prepare(const OpDef& op, std::span<const NDArray> in,
+                          std::span<const NDArray> out, const Shape& space) {
+  const bool full =
+      program_.num_steps + (op.fn != Fn::kCount ? 4 : kStepsOfAnOperator) >
+          PointwiseProgram::kMaxSteps ||
+      program_.num_constants + kConstantsOfAnOperator >
+          PointwiseProgram::kMaxConstants ||
+      slots_.size() + in.size() + out.size() > PointwiseProgram::kMaxInputs ||
+      live_ + kOutputsOfAnOperator > PointwiseProgram::kMaxOutputs;
+  if (full || (program_.num_steps > 0 && !(space == space_))) {
+    FlushLocked();
+    return false;
+  }
+  const auto conflicts = [&](const NDArray& x, bool writes) {
+    if (!x || x.body()->pending.load(std::memory_order_acquire) == this) {
+      return writes && x && !SoleOwner(x.body());
+    }
+    const Chunk& chunk = *x.body()->chunk;
+    if (chunk.mark.load(std::memory_order_acquire) != this) return false;
+    const int slot = FindSlot(chunk, x.body()->offset, x.dtype(), x.shape());
+    if (!writes && !chunk.mark_writes.load(std::memory_order_relaxed)) return false;
+    // Somebody writes this memory: there must be this region and no other.
+    if (slot < 0) return true;
+    for (const Slot& s : slots_) {
+      if (s.chunk.get() == &chunk && &s != &slots_[slot]) return true;
+    }
+    // A broadcast reader looks at elements of other tiles.
+    return !(x.shape() == space);
+  };
+  for (const NDArray& x : in) {
+    if (conflicts(x, false)) {
+      FlushLocked();
+      return false;
+    }
+  }
+  for (const NDArray& x : out) {
+    if (conflicts(x, true)) {
+      FlushLocked();
+      return false;
+    }
+  }
+  for (const NDArray& x : in) {
+    if (!Claim(x)) return false;
+  }
+  for (const NDArray& x : out) {
+    if (x && !Claim(x)) return false;
+  }
+  return true;
+}
+
+Pw LazyProgram::Operand(const NDArray& x) {
+  ArrayBody* body = x.body();
+  if (body->pending.load(std::memory_order_relaxed) == this) {
+    return Pw(&program_, {PointwiseArg::kStep, static_cast<uint8_t>(body->step)},
+              body->dtype);
+  }
+  const int index = FindSlot(*body->chunk, body->offset, body->dtype, body->shape);
+  Slot& slot = slots_[index];
+  if (slot.write_step >= 0) {
+    return Pw(&program_, {PointwiseArg::kStep, static_cast<uint8_t>(slot.write_step)},
+              slot.dtype);
+  }
+  if (slot.input < 0) {
+    slot.input = program_.num_inputs;
+    input_slot_[program_.num_inputs] = static_cast<int8_t>(index);
+    program_.inputs[program_.num_inputs++] = slot.dtype;
+  }
+  return Pw(&program_, {PointwiseArg::kInput, static_cast<uint8_t>(slot.input)},
+            slot.dtype);
+}
+
+void LazyProgram::Overwrite(ArrayBody* dest, int step) {
+  if (dest->pending.load(std::memory_order_relaxed) == this) {
+    Disown(dest);
+    Own(dest, step);
+    return;
+  }
+  const int index = FindSlot(*dest->chunk, dest->offset, dest->dtype, dest->shape);
+  if (slots_[index].write_step < 0) ++live_;
+  slots_[index].write_step = step;
+  dest->chunk->mark_writes.store(true, std::memory_order_release);
+}
+
+// Gives the value to an array: a new one, or `dest`.
+NDArray LazyProgram::Bind(Pw value, const NDArray* dest, Device device) {
+  const bool overwrite = dest != nullptr && static_cast<bool>(*dest);
+  if (overwrite) value = Cast(value, dest->dtype());
+  // A value that another array has already is copied, so that each step has one place.
+  const bool taken =
+      value.arg().kind != PointwiseArg::kStep || owners_[value.arg().index] != nullptr;
+  bool written = false;
+  for (const Slot& s : slots_) {
+    written |=
+        value.arg().kind == PointwiseArg::kStep && s.write_step == value.arg().index;
+  }
+  if (taken || written) value = Call(Fn::kCopy, value);
+  const int step = value.arg().index;
+  if (overwrite) {
+    Overwrite(dest->body(), step);
+    return *dest;
+  }
+  auto body = MakeRef<ArrayBody>(space_, value.dtype(), device);
+  Own(body.get(), step);
+  return NDArray(std::move(body));
+}
+
+// ---------------------------------------------------------------- appending
+
+namespace {
+
+// The shape that the inputs broadcast to.
+Shape SpaceOf(const OpDef& op, const Params& params, std::span<const NDArray> in) {
+  Check(!in.empty(), ErrorKind::kType, op.name,
+        ": no array is given; at least one was expected");
+  bool equal = true;
+  for (const NDArray& x : in.subspan(1)) equal &= x.shape() == in[0].shape();
+  if (equal) return in[0].shape();
+  if (op.infer) {
+    Specs specs, out(op.CountOutputs(params));
+    for (const NDArray& x : in) specs.push_back({x.shape(), x.dtype()});
+    Check(op.infer(params.get(), specs, out), op.name, ": shapes ", in[0].shape(),
+          " and ", in[1].shape(), " do not fit together; equal shapes were expected");
+  }
+  Shape space = in[0].shape();
+  for (const NDArray& x : in.subspan(1))
+    space = Broadcast(space, x.shape(), op.name.c_str());
+  for (int i : op.mutates) {
+    Check(in[i].shape() == space, op.name, ": input ", i, " of shape ", in[i].shape(),
+          " is updated; the shape ", space, " was expected");
+  }
+  return space;
+}
+
+// Flushes another program that holds x; true if there was one. One program marks a
+// chunk at a time, so another's reads are flushed too.
+bool FlushElsewhere(const NDArray& x, const Pending* mine) {
+  if (!x) return false;
+  Pending* p = x.body()->pending.load(std::memory_order_acquire);
+  if (p == nullptr) p = x.body()->chunk->mark.load(std::memory_order_acquire);
+  if (p == nullptr || p == mine) return false;
+  p->Flush();
+  return true;
+}
+
+// Both lie in one chunk and are not the same region.
+bool Overlap(const NDArray& x, const NDArray& y) {
+  if (x.body() == y.body() || x.body()->chunk == nullptr) return false;
+  if (x.body()->chunk != y.body()->chunk || !x.SharesMemory(y)) return false;
+  return x.body()->offset != y.body()->offset || !(x.shape() == y.shape()) ||
+         x.dtype() != y.dtype();
+}
+
+}  // namespace
+
+Arrays LazyProgram::Append(const OpDef& op, const Params& params,
+                           std::span<const NDArray> in, std::span<const NDArray> out) {
+  const Shape space = SpaceOf(op, params, in);
+  for (const NDArray& dest : out) {
+    if (!dest) continue;
+    Check(dest.shape() == space, op.name, ": out has shape ", dest.shape(), "; shape ",
+          space, " was expected");
+    for (const NDArray& x : in) {
+      if (Overlap(dest, x)) return AppendApart(op, params, in, out);
+    }
+  }
+  SmallVector<NDArray, 4> written;
+  for (const NDArray& dest : out) written.push_back(dest);
+  for (int i : op.mutates) written.push_back(in[i]);
+
+  for (;;) {
+    // Other programs first, and without holding our lock: they may look at us too.
+    bool again = false;
+    for (const NDArray& x : in) again |= FlushElsewhere(x, this);
+    for (const NDArray& x : written) again |= FlushElsewhere(x, this);
+    if (again) continue;
+
+    const Lock lock(mutex_);
+    if (!Prepare(op, in, written, space)) continue;
+    space_ = space;
+    SmallVector<Pw, 4> operands;
+    for (const NDArray& x : in) operands.push_back(Operand(x));
+    Arrays results = AppendSteps(op, params, operands, in, out);
+    const int64_t n = space_.size();
+    if (held_bytes_ > kMaxHeldBytes || n * 4 > kHugeBytes ||
+        (program_.num_steps >= kManySteps && n >= kWorthAPush &&
+         Engine::Get().Idle())) {
+      FlushLocked();
+    }
+    return results;
+  }
+}
+
+Arrays LazyProgram::AppendSteps(const OpDef& op, const Params& params,
+                                std::span<const Pw> operands,
+                                std::span<const NDArray> in,
+                                std::span<const NDArray> out) {
+  const Device device = in[0].device();
+  const auto dest = [&](size_t i) { return i < out.size() ? &out[i] : nullptr; };
+  Arrays results;
+  if (op.fn != Fn::kCount) {
+    results.push_back(Bind(Call(op.fn, operands), dest(0), device));
+    return results;
+  }
+  PwCall call(operands);
+  op.pointwise(params.get(), call);
+  // Updates see values from before any of them: all are bound at the end.
+  for (size_t i = 0; i < call.outputs.size(); ++i) {
+    results.push_back(Bind(call.outputs[i], dest(i), device));
+  }
+  for (const PwCall::InputUpdate& update : call.updates) {
+    Bind(update.value, &in[update.input], device);
+  }
+  return results;
+}
+
+// The outputs overlap inputs: computes them elsewhere, then copies.
+Arrays LazyProgram::AppendApart(const OpDef& op, const Params& params,
+                                std::span<const NDArray> in,
+                                std::span<const NDArray> out) {
+  Arrays results = Append(op, params, in, {});
+  Flush();
+  static const OpDef& copy = GetOp("_copy");
+  for (size_t i = 0; i < results.size() && i < out.size(); ++i) {
+    if (out[i])
+      results[i] = Append(copy, *copy.defaults, {&results[i], 1}, {&out[i], 1})[0];
+  }
+  return results;
+}
+
+// ---------------------------------------------------------------- flushing
+
+namespace {
+
+// Drops steps that no output needs. Steps only look back, so one backward sweep marks
+// and one forward sweep moves.
+void Prune(PointwiseProgram& p) {
+  bool needed[PointwiseProgram::kMaxSteps] = {};
+  int first_unneeded = -1;
+  for (int i = 0; i < p.num_outputs; ++i) {
+    if (p.outputs[i].kind == PointwiseArg::kStep) needed[p.outputs[i].index] = true;
+  }
+  for (int i = p.num_steps - 1; i >= 0; --i) {
+    if (!needed[i]) {
+      first_unneeded = i;
+      continue;
+    }
+    for (const PointwiseArg& arg : p.steps[i].args) {
+      if (arg.kind == PointwiseArg::kStep) needed[arg.index] = true;
+    }
+  }
+  if (first_unneeded < 0) return;
+  uint8_t moved[PointwiseProgram::kMaxSteps], count = 0;
+  const auto rename = [&](PointwiseArg& arg) {
+    if (arg.kind == PointwiseArg::kStep) arg.index = moved[arg.index];
+  };
+  for (int i = 0; i < p.num_steps; ++i) {
+    if (!needed[i]) continue;
+    PointwiseStep step = p.steps[i];
+    for (PointwiseArg& arg : step.args) rename(arg);
+    moved[i] = count;
+    p.steps[count++] = step;
+  }
+  p.num_steps = count;
+  for (int i = 0; i < p.num_outputs; ++i) rename(p.outputs[i]);
+}
+
+}  // namespace
+
+void LazyProgram::Place(PointwiseProgram& final, SmallVector<LazyOutput, 4>& outputs) {
+  const int64_t n = space_.size();
+  for (Slot& slot : slots_) {
+    if (slot.write_step < 0) continue;
+    final.outputs[final.num_outputs++] = {PointwiseArg::kStep,
+                                          static_cast<uint8_t>(slot.write_step)};
+    outputs.push_back({slot.chunk, slot.offset, slot.dtype, false});
+  }
+  for (int i = 0; i < program_.num_steps; ++i) {
+    if (owners_[i] == nullptr) continue;
+    const DType dtype = program_.steps[i].dtype;
+    final.outputs[final.num_outputs++] = {PointwiseArg::kStep, static_cast<uint8_t>(i)};
+    outputs.push_back(
+        {Chunk::New(owners_[i]->device, n * SizeOf(dtype)), 0, dtype, true});
+  }
+}
+
+void LazyProgram::Reset() {
+  for (Slot& slot : slots_) {
+    slot.chunk->mark_writes.store(false, std::memory_order_relaxed);
+    slot.chunk->mark.store(nullptr, std::memory_order_release);
+  }
+  slots_.clear();
+  program_.num_inputs = program_.num_constants = program_.num_steps = 0;
+  program_.num_outputs = 0;
+  held_bytes_ = 0;
+  live_ = 0;
+}
+
+void LazyProgram::FlushLocked() {
+  if (slots_.empty() && program_.num_steps == 0) return;
+  program_.num_outputs = 0;
+  SmallVector<LazyOutput, 4> outputs;
+  Place(program_, outputs);  // may throw for lack of memory: nothing has changed then
+  // The arrays know their memory from here on; nobody can read it before the push, as
+  // `pending` and the marks are still there.
+  size_t k = 0;
+  while (k < outputs.size() && !outputs[k].fresh) ++k;
+  SmallVector<ArrayBody*, 8> bodies;
+  for (int i = 0; i < program_.num_steps; ++i) {
+    if (owners_[i] == nullptr) continue;
+    for (ArrayBody* b = owners_[i]; b != nullptr;) {
+      ArrayBody* next = std::exchange(b->next_owner, nullptr);
+      b->chunk = outputs[k].chunk;
+      bodies.push_back(b);
+      b = next;
+    }
+    owners_[i] = nullptr;
+    ++k;
+  }
+  if (!outputs.empty() && space_.size() > 0) {
+    Prune(program_);
+    PushProgram(outputs);
+  }
+  for (ArrayBody* b : bodies) b->pending.store(nullptr, std::memory_order_release);
+  Reset();
+}
+
+void LazyProgram::PushProgram(const SmallVector<LazyOutput, 4>& outputs) {
+  const PointwiseProgram& p = program_;
+  SmallVector<cpu::PointwiseInput, 8> inputs;
+  SmallVector<void*, 4> targets;
+  SmallVector<Var*, 8> reads, writes, fresh;
+  for (int i = 0; i < p.num_inputs; ++i) {
+    const Slot& s = slots_[input_slot_[i]];
+    inputs.push_back({static_cast<char*>(s.chunk->data()) + s.offset, &s.shape});
+    if (s.write_step < 0) AddOnce(reads, &s.chunk->var());
+  }
+  for (const LazyOutput& out : outputs) {
+    targets.push_back(PlaceOf(out));
+    (out.fresh ? fresh : writes).push_back(&out.chunk->var());
+  }
+  Engine& engine = Engine::Get();
+  const double n = static_cast<double>(space_.size());
+  const double cost =
+      n * (kStepNanoseconds * p.num_steps +
+           kLoadNanoseconds * static_cast<double>(inputs.size() + outputs.size()));
+  if (cost <= kInlineNanoseconds && !engine.observed() &&
+      engine.TryBegin(reads, writes)) {
+    cpu::RunPointwise(p, space_, inputs, targets);
+    engine.End(reads, writes);
+    return;
+  }
+  auto op = std::make_unique<LazyOperation>();
+  op->program = p;
+  op->space = space_;
+  op->shapes.reserve(p.num_inputs);
+  for (int i = 0; i < p.num_inputs; ++i) {
+    const Slot& s = slots_[input_slot_[i]];
+    op->input_chunks.push_back(s.chunk);
+    op->shapes.push_back(s.shape);
+    op->inputs.push_back({inputs[i].data, &op->shapes[i]});
+  }
+  op->targets = targets;
+  op->outputs = outputs;
+  for (const LazyOutput& out : outputs) {
+    op->bytes += static_cast<size_t>(n) * SizeOf(out.dtype);
+  }
+  op->layer_name = CurrentLayer();
+  for (Var* v : fresh) writes.push_back(v);
+  engine.Push(std::move(op), reads, writes);
+}
+
+}  // namespace plait

@@ -1,0 +1,96 @@
+// LazyProgram: imperative pointwise operations that wait, to be run fused.
+//
+// Each thread has one. A pointwise call appends its steps and returns arrays whose
+// value is pending; Flush pushes the whole program as one operation. Intermediate
+// values whose arrays are gone by then are never written. What is lazy is invisible:
+// whoever needs a value, or writes memory that the program reads, flushes it first
+// (ArrayBody:: Materialize, Chunk::SettleFor...), from any thread.
+//
+// Invariants, all under the program's lock: (1) every array body that points here is in
+// the owner list of its step. (2) Every chunk that is marked by this program has a
+// slot. (3) A chunk that the program writes has exactly one region in use.
+
+#ifndef PLAIT_RUN_LAZY_H_
+#define PLAIT_RUN_LAZY_H_
+
+#include <mutex>
+#include <span>
+
+#include "base/small_vector.h"
+#include "graph/op.h"
+#include "ndarray/ndarray.h"
+
+namespace plait {
+
+using Arrays = SmallVector<NDArray, 4>;
+
+// An array that a flush writes.
+struct LazyOutput {
+  Ref<Chunk> chunk;
+  int64_t offset = 0;
+  DType dtype = DType::kUnknown;
+  bool fresh = false;  // nobody else can know the memory yet
+};
+
+class LazyProgram final : public Pending {
+ public:
+  static LazyProgram& OfThisThread();
+  static void FlushAll();  // of all threads
+
+  // Appends a call of a pointwise operator. `out` is empty, or has for each output the
+  // array that is overwritten, or an empty handle. Throws before anything has changed.
+  Arrays Append(const OpDef& op, const Params& params, std::span<const NDArray> in,
+                std::span<const NDArray> out);
+
+  void Flush() override;
+  void Forget(ArrayBody* array) noexcept override;
+
+  // A second body for the same value (a view of the same shape), or null when `array`
+  // is not pending here any more.
+  Ref<ArrayBody> Share(ArrayBody* array);
+
+ private:
+  struct Slot {  // a region of memory in use
+    Ref<Chunk> chunk;
+    int64_t offset = 0;
+    DType dtype = DType::kUnknown;
+    int input = -1;       // of the program, or -1: only written
+    int write_step = -1;  // the last step that overwrites it, or -1
+    Shape shape;
+  };
+  class Lock;
+
+  void FlushLocked();
+  void Reset();
+  bool Prepare(const OpDef& op, std::span<const NDArray> in,
+               std::span<const NDArray> out, const Shape& space);
+  Pw Operand(const NDArray& x);
+  int FindSlot(const Chunk& chunk, int64_t offset, DType dtype,
+               const Shape& shape) const;
+  bool Claim(const NDArray& x);
+  Arrays AppendSteps(const OpDef& op, const Params& params,
+                     std::span<const Pw> operands, std::span<const NDArray> in,
+                     std::span<const NDArray> out);
+  Arrays AppendApart(const OpDef& op, const Params& params, std::span<const NDArray> in,
+                     std::span<const NDArray> out);
+  void Own(ArrayBody* body, int step);
+  void Disown(ArrayBody* body);
+  NDArray Bind(Pw value, const NDArray* dest, Device device);
+  void Overwrite(ArrayBody* dest, int step);
+  bool SoleOwner(const ArrayBody* body) const;
+  void Place(PointwiseProgram& program, SmallVector<LazyOutput, 4>& outputs);
+  void PushProgram(const SmallVector<LazyOutput, 4>& outputs);
+
+  std::mutex mutex_;
+  PointwiseProgram program_;
+  Shape space_;
+  SmallVector<Slot, PointwiseProgram::kMaxInputs> slots_;
+  int8_t input_slot_[PointwiseProgram::kMaxInputs];
+  ArrayBody* owners_[PointwiseProgram::kMaxSteps] = {};  // lists through next_owner
+  size_t held_bytes_ = 0;
+  int live_ = 0;  // outputs that a flush would write now
+};
+
+}  // namespace plait
+
+#endif  // PLAIT_RUN_LAZY_H_

@@ -1,0 +1,254 @@
+// PushNode: choosing a kernel, and running it inline or on the compute lane.
+
+#include "run/push.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <iostream>
+#include <limits>
+#include <memory>
+
+#include "base/blocking.h"
+#include "base/options.h"
+#include "engine/engine.h"
+
+namespace plait {
+namespace {
+
+CallSiteFn call_site = nullptr;
+
+// An array of a call, kept alive without its tape: an operation may be destroyed on any
+// thread, where no code of the host language should run.
+struct Operand {
+  Ref<Chunk> chunk;
+  void* ptr;
+  Shape shape;
+  DType dtype;
+};
+
+Operand OperandOf(const NDArray& x) {
+  return {x.body()->chunk, x.data(), x.shape(), x.dtype()};
+}
+
+View ViewOf(const Operand& x) {
+  return {x.ptr, &x.shape, x.dtype};
+}
+
+class NodeOperation final : public Operation {
+ public:
+  NodeOperation(const OpDef& op, const OpDef::AnyKernel& kernel, ParamsRef params,
+                const CallState& state)
+      : op_(op),
+        kernel_(kernel),
+        params_(std::move(params)),
+        state_(state),
+        layer_(CurrentLayer()) {
+    if (op.may_fail) site_ = CallSite();
+  }
+
+  void Run() override {
+    SmallVector<View, 8> in, out;
+    for (const Operand& x : inputs) in.push_back(ViewOf(x));
+    for (const Operand& x : outputs) out.push_back(ViewOf(x));
+    try {
+      kernel_.run(params_->get(), {in, out, state_.random, state_.training, {}});
+    } catch (...) {
+      std::rethrow_exception(Describe(std::current_exception(), op_.name, site_));
+    }
+  }
+  void Abandon() noexcept override {
+    for (const Operand& x : outputs) FillFailed(x.ptr, x.dtype, x.shape.size());
+  }
+  const char* name() const override { return op_.name.c_str(); }
+  const char* layer() const override { return layer_.c_str(); }
+
+  SmallVector<Operand, 6> inputs, outputs;
+
+ private:
+  const OpDef& op_;
+  const OpDef::AnyKernel& kernel_;
+  ParamsRef params_;
+  CallState state_;
+  std::string layer_, site_;
+};
+
+Specs SpecsOf(std::span<const NDArray> arrays) {
+  Specs specs;
+  for (const NDArray& x : arrays) specs.push_back({x.shape(), x.dtype()});
+  return specs;
+}
+
+const OpDef::AnyKernel& Choose(const OpDef& op, const Params& params,
+                               std::span<const NDArray> in,
+                               std::span<const NDArray> out) {
+  static const bool verbose = GetOptionInt(Option::kVerbose) != 0;
+  Check(!op.cpu.empty(), ErrorKind::kNotImplemented, op.name,
+        ": has no kernel for the cpu");
+  Specs in_specs, out_specs;
+  for (const OpDef::AnyKernel& kernel : op.cpu) {
+    const char* reason = nullptr;
+    if (kernel.declines) {
+      if (in_specs.empty()) in_specs = SpecsOf(in);
+      if (out_specs.empty()) out_specs = SpecsOf(out);
+      reason = kernel.declines(params.get(), in_specs, out_specs);
+    }
+    if (verbose) {
+      std::cerr << "plait: " << op.name << " by " << kernel.name
+                << (reason ? ": declined, " : "") << (reason ? reason : "") << '\n';
+    }
+    if (reason == nullptr) return kernel;
+  }
+  Fail(ErrorKind::kType, op.name, ": no kernel takes inputs of dtype ",
+       in.empty() ? DType::kUnknown : in[0].dtype(), " for an output of dtype ",
+       out.empty() ? DType::kUnknown : out[0].dtype());
+}
+
+// Estimated time on one thread, in nanoseconds.
+double CostOf(const OpDef& op, const Params& params, std::span<const NDArray> in,
+              std::span<const NDArray> out) {
+  constexpr double kOverhead = 50, kPerByte = 0.12, kPerOperation = 0.03;
+  double bytes = 0;
+  for (const NDArray& x : in) bytes += static_cast<double>(x.nbytes());
+  for (const NDArray& x : out) bytes += static_cast<double>(x.nbytes());
+  if (!op.cost) return kOverhead + 2 * kPerByte * bytes;
+  return kOverhead + kPerByte * bytes +
+         kPerOperation * op.cost(params.get(), SpecsOf(in), SpecsOf(out));
+}
+
+int64_t Now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+using Vars = SmallVector<Var*, 8>;
+
+void AddOnce(Vars& vars, Var* var) {
+  if (std::find(vars.begin(), vars.end(), var) == vars.end()) vars.push_back(var);
+}
+
+// The Vars that a call reads and writes; outputs that nobody can know need not be held.
+void CollectVars(const OpDef& op, std::span<const NDArray> in,
+                 std::span<const NDArray> out, bool fresh, Vars& reads, Vars& writes) {
+  if (!fresh) {
+    for (const NDArray& x : out) AddOnce(writes, &x.body()->chunk->var());
+  }
+  for (int i : op.mutates) {
+    if (i < static_cast<int>(in.size())) AddOnce(writes, &in[i].body()->chunk->var());
+  }
+  for (const NDArray& x : in) {
+    Var* var = &x.body()->chunk->var();
+    if (writes.empty() || std::find(writes.begin(), writes.end(), var) == writes.end())
+      AddOnce(reads, var);
+  }
+}
+
+void RunInline(const OpDef& op, const OpDef::AnyKernel& kernel, const ParamsRef& params,
+               std::span<const NDArray> in, std::span<const NDArray> out,
+               const CallState& state, Vars& reads, Vars& writes) {
+  Engine& engine = Engine::Get();
+  SmallVector<View, 8> in_views, out_views;
+  for (const NDArray& x : in) in_views.push_back({x.data(), &x.shape(), x.dtype()});
+  for (const NDArray& x : out) out_views.push_back({x.data(), &x.shape(), x.dtype()});
+  const bool observed = engine.observed();
+  const int64_t start = observed ? Now() : 0;
+  try {
+    kernel.run(params->get(), {in_views, out_views, state.random, state.training, {}});
+  } catch (...) {
+    for (const View& x : out_views) FillFailed(x.ptr, x.dtype, x.size());
+    // Fresh outputs were not held; they carry the failure all the same.
+    Vars failed = writes;
+    for (const NDArray& x : out) {
+      Var* var = &x.body()->chunk->var();
+      if (std::find(failed.begin(), failed.end(), var) == failed.end()) {
+        var->TryWrite();
+        failed.push_back(var);
+      }
+    }
+    engine.EndFailed(reads, failed,
+                     Describe(std::current_exception(), op.name, CallSite()));
+    return;
+  }
+  engine.End(reads, writes);
+  if (observed) {
+    engine.ReportInline(op.name.c_str(), CurrentLayer(), Lane::kCompute, start, Now());
+  }
+}
+
+}  // namespace
+
+void SetCallSite(CallSiteFn fn) {
+  call_site = fn;
+}
+std::string CallSite() {
+  return call_site ? call_site() : std::string();
+}
+
+const char*& CurrentLayer() {
+  thread_local const char* layer = "";
+  return layer;
+}
+
+std::exception_ptr Describe(std::exception_ptr error, const std::string& op,
+                            const std::string& site) {
+  const std::string where = site.empty() ? "" : " (called at " + site + ")";
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& e) {
+    const std::string text = e.what();
+    const bool named = text.rfind(op + ":", 0) == 0;
+    return std::make_exception_ptr(
+        Error(e.kind(), (named ? "" : op + ": ") + text + where));
+  } catch (const std::bad_alloc&) {
+    return std::make_exception_ptr(
+        Error(ErrorKind::kMemory, op + ": out of memory" + where));
+  } catch (const std::exception& e) {
+    return std::make_exception_ptr(
+        Error(ErrorKind::kRuntime, op + ": " + e.what() + where));
+  } catch (...) {
+    return error;  // the host language's own
+  }
+}
+
+void FillFailed(void* data, DType dtype, int64_t size) noexcept {
+  if (data == nullptr || size <= 0) return;
+  if (!IsFloat(dtype)) {
+    std::memset(data, 0, static_cast<size_t>(size) * SizeOf(dtype));
+    return;
+  }
+  VisitFloat(dtype, [&]<typename T>() {
+    std::fill_n(static_cast<T*>(data), size,
+                static_cast<T>(std::numeric_limits<float>::quiet_NaN()));
+  });
+}
+
+void PushNode(const OpDef& op, const ParamsRef& params, std::span<const NDArray> in,
+              std::span<const NDArray> out, bool fresh, const CallState& state) {
+  const OpDef::AnyKernel& kernel = Choose(op, *params, in, out);
+  for (const NDArray& x : in) x.body()->chunk->SettleForRead();
+  if (!fresh) {
+    for (const NDArray& x : out) x.body()->chunk->SettleForWrite();
+  }
+  for (int i : op.mutates) {
+    if (i < static_cast<int>(in.size())) in[i].body()->chunk->SettleForWrite();
+  }
+  Vars reads, writes;
+  CollectVars(op, in, out, fresh, reads, writes);
+  Engine& engine = Engine::Get();
+  if (CostOf(op, *params, in, out) <= kInlineNanoseconds &&
+      engine.TryBegin(reads, writes)) {
+    RunInline(op, kernel, params, in, out, state, reads, writes);
+    return;
+  }
+  auto node = std::make_unique<NodeOperation>(op, kernel, params, state);
+  for (const NDArray& x : in) node->inputs.push_back(OperandOf(x));
+  for (const NDArray& x : out) {
+    node->outputs.push_back(OperandOf(x));
+    node->bytes += static_cast<size_t>(x.nbytes());
+    if (fresh) AddOnce(writes, &x.body()->chunk->var());
+  }
+  engine.Push(std::move(node), reads, writes);
+}
+
+}  // namespace plait

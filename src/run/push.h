@@ -1,0 +1,47 @@
+// PushNode: the one way in which a call of an operator reaches the engine.
+
+#ifndef PLAIT_RUN_PUSH_H_
+#define PLAIT_RUN_PUSH_H_
+
+#include <span>
+
+#include "graph/op.h"
+#include "ndarray/ndarray.h"
+
+namespace plait {
+
+// What a kernel call needs beside its arrays.
+struct CallState {
+  RandomStream random;
+  bool training = false;
+};
+
+// Runs the first kernel of `op` that accepts the call, inline when it is small and its
+// arrays are idle, else on the compute lane. Every array has memory (is not pending);
+// outputs do not overlap inputs but in pairs that the operator allows. `fresh` says
+// that nobody else can know the outputs yet.
+void PushNode(const OpDef& op, const ParamsRef& params, std::span<const NDArray> in,
+              std::span<const NDArray> out, bool fresh, const CallState& state);
+
+// The host language's place of the current call, for errors of operations that run
+// later; empty when it is not known. Set by a front end.
+using CallSiteFn = std::string (*)();
+void SetCallSite(CallSiteFn fn);
+std::string CallSite();
+
+// The name of the layer that is being called (a Gluon block), for the profiler.
+const char*& CurrentLayer();
+
+// An error of an operation with its operator and call site.
+std::exception_ptr Describe(std::exception_ptr error, const std::string& op,
+                            const std::string& site);
+
+// Values that an array holds after a failure: NaN, or 0 for integers.
+void FillFailed(void* data, DType dtype, int64_t size) noexcept;
+
+// Operations whose estimated time on one thread is below this run inline.
+inline constexpr double kInlineNanoseconds = 30000;
+
+}  // namespace plait
+
+#endif  // PLAIT_RUN_PUSH_H_

@@ -1,0 +1,21 @@
+// The generators of random numbers: one for each device, counted calls of one seed.
+
+#ifndef PLAIT_RUN_RANDOM_H_
+#define PLAIT_RUN_RANDOM_H_
+
+#include "base/device.h"
+#include "base/random_stream.h"
+
+namespace plait {
+
+// The stream of the next call that draws numbers. The order of calls decides, so it is
+// taken when a call is made, not when it runs.
+RandomStream NextRandomStream(Device device);
+
+// Starts the generators of all devices, or of one, afresh.
+void SeedRandom(uint64_t seed);
+void SeedRandom(uint64_t seed, Device device);
+
+}  // namespace plait
+
+#endif  // PLAIT_RUN_RANDOM_H_
