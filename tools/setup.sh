@@ -19,11 +19,11 @@ fail() {
 
 # The stamp names all that the result depends on; equal means nothing to do.
 stamp=.venv/setup-${1:-dev}.stamp
-state="$(cksum tools/setup.sh requirements.txt) $(command -v "$python") $PWD $packages"
+state="$(cksum tools/setup.sh requirements.txt) $(command -v "$python" || true) $PWD $packages"
 [ "$(cat "$stamp" 2>/dev/null)" != "$state" ] || exit 0
 
 command -v "$python" >/dev/null || fail "$python was not found; set PYTHON=..."
-"$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' ||
+"$python" -c 'import sys, venv; sys.exit(sys.version_info < (3, 10))' ||
   fail "$python is $("$python" -V 2>&1); Plait needs Python 3.10 or newer, set PYTHON=..."
 if [ "$("$python" -c 'import sys; print(sys.base_prefix)')" = /usr ]; then
   minor=$("$python" -c 'import sys; print("python3.%d" % sys.version_info[1])')
@@ -50,7 +50,7 @@ if [ -n "$missing" ]; then
   echo "setup: installing Debian packages:$missing"
   log=$(mktemp)
   { $root apt-get update && $root env DEBIAN_FRONTEND=noninteractive \
-      apt-get install -y --no-install-recommends $missing; } >"$log" || {
+      apt-get install -y --no-install-recommends $missing; } >"$log" 2>&1 || {
     tail -n 20 "$log" >&2
     fail "apt-get failed (above); the packages are:$missing"
   }
