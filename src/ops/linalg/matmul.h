@@ -1,0 +1,44 @@
+// Products of row-major matrices for the operators of linear algebra.
+
+#ifndef PLAIT_OPS_LINALG_MATMUL_H_
+#define PLAIT_OPS_LINALG_MATMUL_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/dtype.h"
+#include "base/parallel.h"
+
+namespace plait {
+
+// C (m, n) = op(A) (m, k) * op(B) (k, n), densely stored; op transposes where told.
+struct MatMul {
+  bool trans_a = false, trans_b = false;
+  int64_t m = 0, n = 0, k = 0;
+
+  double flops() const { return 2.0 * static_cast<double>(m) * n * k; }
+};
+
+// The plain product: every element is one sum, in float for the halves.
+template <typename T>
+void PlainMatMul(const MatMul& p, const T* a, const T* b, T* c) {
+  const int64_t a_row = p.trans_a ? 1 : p.k, a_col = p.trans_a ? p.m : 1;
+  const int64_t b_row = p.trans_b ? 1 : p.n, b_col = p.trans_b ? p.k : 1;
+  const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, p.n * p.k));
+  ParallelFor(p.m, grain, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      for (int64_t j = 0; j < p.n; ++j) {
+        Accumulate<T> total{};
+        for (int64_t l = 0; l < p.k; ++l) {
+          total += static_cast<Accumulate<T>>(a[i * a_row + l * a_col]) *
+                   static_cast<Accumulate<T>>(b[l * b_row + j * b_col]);
+        }
+        c[i * p.n + j] = static_cast<T>(total);
+      }
+    }
+  });
+}
+
+}  // namespace plait
+
+#endif  // PLAIT_OPS_LINALG_MATMUL_H_

@@ -1,0 +1,251 @@
+// softmax, log_softmax and softmin along one axis.
+
+#include "ops/nn/softmax.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "base/parallel.h"
+#include "graph/math.h"
+
+namespace plait {
+namespace {
+
+// One slice, in place: y = exp((x - max) / t) / sum, or its logarithm.
+template <typename A>
+void Slice(const SoftmaxProblem& p, A* v, int64_t n) {
+  const A sign = p.negate ? -1 : 1, t = static_cast<A>(p.temperature);
+  A top = -std::numeric_limits<A>::infinity();
+  for (int64_t i = 0; i < n; ++i) {
+    v[i] *= sign;
+    if (!(v[i] <= top)) top = v[i];  // NaN wins
+  }
+  A total = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    v[i] = (v[i] - top) / t;
+    total += std::exp(v[i]);
+  }
+  const A log_total = std::log(total);
+  for (int64_t i = 0; i < n; ++i) {
+    v[i] = p.log ? v[i] - log_total : std::exp(v[i]) / total;
+  }
+}
+
+int64_t LengthOf(const SoftmaxProblem& p, int64_t slice) {
+  if (p.length == nullptr) return p.n;
+  return VisitDType(p.length->dtype, [&]<typename T>() {
+    const auto length = static_cast<int64_t>(p.length->data<const T>()[slice]);
+    return std::clamp<int64_t>(length, 0, p.n);
+  });
+}
+
+template <typename A>
+void Plain(const SoftmaxProblem& p, const View& x, const View& y) {
+  const int64_t grain = std::max<int64_t>(1, 4096 / std::max<int64_t>(1, p.n));
+  ParallelFor(p.outer * p.inner, grain, [&](int64_t first, int64_t last) {
+    std::vector<A> buffer(static_cast<size_t>(p.n));
+    for (int64_t s = first; s < last; ++s) {
+      const int64_t at = s / p.inner * p.n * p.inner + s % p.inner;
+      VisitDType(x.dtype, [&]<typename T>() {
+        const T* src = x.data<const T>() + at;
+        for (int64_t i = 0; i < p.n; ++i) buffer[i] = static_cast<A>(src[i * p.inner]);
+      });
+      const int64_t n = LengthOf(p, s);
+      Slice(p, buffer.data(), n);
+      std::fill(buffer.begin() + n, buffer.end(), A{0});
+      VisitFloat(y.dtype, [&]<typename T>() {
+        T* dst = y.data<T>() + at;
+        for (int64_t i = 0; i < p.n; ++i) dst[i * p.inner] = static_cast<T>(buffer[i]);
+      });
+    }
+  });
+}
+
+}  // namespace
+
+SoftmaxProblem SoftmaxAlong(const Shape& x, int axis) {
+  return {x.size(0, axis), x[axis], x.size(axis + 1, x.rank())};
+}
+
+void PlainSoftmax(const SoftmaxProblem& p, const View& x, const View& y) {
+  if (x.dtype == DType::kFloat64 || y.dtype == DType::kFloat64) {
+    Plain<double>(p, x, y);
+  } else {
+    Plain<float>(p, x, y);
+  }
+}
+
+void Softmax(const SoftmaxProblem& p, const View& x, const View& y) {
+  PlainSoftmax(p, x, y);
+}
+
+namespace {
+
+enum class OutDType { kNone, kFloat16, kFloat32, kFloat64 };
+
+struct SoftmaxParams {
+  int axis = -1;
+  std::optional<double> temperature;
+  OutDType dtype = OutDType::kNone;
+  std::optional<bool> use_length = false;
+
+  double t() const { return temperature.value_or(1.0); }
+  bool has_length() const { return use_length.value_or(false); }
+};
+using P = SoftmaxParams;
+
+void InferTypes(const P& p, Specs& in, Specs& out) {
+  constexpr DType kTypes[] = {DType::kUnknown, DType::kFloat16, DType::kFloat32,
+                              DType::kFloat64};
+  DType& x = in[0].dtype;
+  DType& y = out[0].dtype;
+  if (p.dtype != OutDType::kNone) {
+    y = kTypes[static_cast<int>(p.dtype)];
+    if (x == DType::kUnknown) x = y;
+  } else {
+    if (x == DType::kUnknown) x = y;
+    if (y == DType::kUnknown) y = x;
+  }
+  Check(y == DType::kUnknown || IsFloat(y), ErrorKind::kType, "softmax: x is ", x,
+        "; a floating type, or the parameter dtype, was expected");
+}
+
+// `length` has the shape of x without the axis, and at least one axis.
+bool Infer(const P& p, Specs& in, Specs& out) {
+  if (!Unify(in[0].shape, out[0].shape)) return false;
+  const Shape& x = in[0].shape;
+  if (!x.rank_known()) return true;
+  Check(p.t() != 0, "softmax: temperature is 0; another number was expected");
+  if (x.rank() == 0) return true;
+  const int axis = NormalizeAxis(p.axis, x.rank(), "softmax");
+  if (in.size() == 2) {
+    Shape length = x;
+    length.Erase(axis);
+    if (length.rank() == 0) length.Append(1);
+    Check(Unify(in[1].shape, length), "softmax: length ", in[1].shape,
+          " does not fit x ", x, " and axis ", axis, "; ", length, " was expected");
+  }
+  return true;
+}
+
+enum class Kind { kSoftmax, kLogSoftmax, kSoftmin };
+
+template <Kind K>
+void Forward(const P& p, const KernelArgs& args) {
+  const Shape& shape = args.in[0].shape();
+  SoftmaxProblem problem;
+  if (shape.rank() > 0) {
+    problem = SoftmaxAlong(shape, NormalizeAxis(p.axis, shape.rank(), "softmax"));
+  }
+  problem.temperature = p.t();
+  problem.negate = K == Kind::kSoftmin;
+  problem.log = K == Kind::kLogSoftmax;
+  if (args.in.size() == 2) problem.length = &args.in[1];
+  PlainSoftmax(problem, args.in[0], args.out[0]);
+}
+
+// softmax: dx = y (dy - sum(y dy)) / t; its logarithm: dx = (dy - exp(y) sum(dy)) / t.
+template <Kind K>
+Values Gradient(const P& p, const GradArgs& g) {
+  const Value &y = g.out(0), &dy = g.dout(0);
+  const ReduceAxes along{.axes = {p.axis}, .keepdims = true};
+  Value dx;
+  if (g.in_spec(0).shape.rank() == 0) {
+    dx = zeros_like(dy);
+  } else if (K == Kind::kLogSoftmax) {
+    dx = dy - exp(y) * sum(dy, along);
+  } else {
+    dx = y * (dy - sum(y * dy, along));
+  }
+  const double scale = (K == Kind::kSoftmin ? -1 : 1) / p.t();
+  if (scale != 1) dx = dx * scale;
+  Values result(g.num_inputs());
+  result[0] = dx.dtype() == g.in_spec(0).dtype ? dx : cast(dx, g.in_spec(0).dtype);
+  return result;
+}
+
+std::vector<Param<P>> ParamList() {
+  return {{"axis", &P::axis, "The axis that sums to one."},
+          {"temperature", &P::temperature, "Divides x; None is 1."},
+          {"dtype", &P::dtype, {"None", "float16", "float32", "float64"},
+           "The type of y; None is that of x."},
+          {"use_length", &P::use_length, "Takes `length`."}};
+}
+
+double Cost(const P&, const Specs& in, const Specs&) {
+  return 20.0 * static_cast<double>(in[0].shape.size());
+}
+
+SampleInput Lengths(Shape shape, std::vector<double> values) {
+  SampleInput s = Numbers(std::move(shape), std::move(values));
+  s.dtype = DType::kInt32;
+  s.differentiable = false;
+  return s;
+}
+
+const OpDef& softmax_op = Register<P>({
+    .name = "softmax",
+    .aliases = {"_npx_softmax"},
+    .doc = "Scales x so that every slice along `axis` is positive and sums to one.",
+    .inputs = {{"data", Types::kAny, "Scores x, of any shape."},
+               {"length", Types::kAny,
+                "How many elements of each slice count; the others give 0."}},
+    .outputs = {{"output", Types::kFloats, "Probabilities, of the shape of x."}},
+    .params = ParamList(),
+    .optional_inputs = [](const P& p) -> std::vector<bool> {
+      return {true, p.has_length()};
+    },
+    .types = InferTypes,
+    .infer = Infer,
+    .gradient = Gradient<Kind::kSoftmax>,
+    .uses = {.out = 0b1},
+    .cpu = {{"plain", Forward<Kind::kSoftmax>}},
+    .cost = Cost,
+    .in_place = {{0, 0}},
+    .samples = {{{Normal({2, 3})}},
+                {{Normal({4, 1, 5})}, {.axis = 0}},
+                {{Normal({2, 3, 4})}, {.axis = 1, .temperature = 2.5}},
+                {{Normal({2, 3})}, {.dtype = OutDType::kFloat64}},
+                {{Normal({2, 4, 3}), Lengths({2, 3}, {1, 4, 0, 2, 3, 4})},
+                 {.axis = 1, .use_length = true}}},
+});
+
+const OpDef& log_softmax = Register<P>({
+    .name = "log_softmax",
+    .aliases = {"_npx_log_softmax"},
+    .doc = "The logarithm of softmax, computed without loss of small probabilities.",
+    .inputs = {{"data", Types::kAny, "Scores x, of any shape."}},
+    .outputs = {{"output", Types::kFloats, "Of the shape of x."}},
+    .params = ParamList(),
+    .types = InferTypes,
+    .infer = Infer,
+    .gradient = Gradient<Kind::kLogSoftmax>,
+    .uses = {.out = 0b1},
+    .cpu = {{"plain", Forward<Kind::kLogSoftmax>}},
+    .cost = Cost,
+    .in_place = {{0, 0}},
+    .samples = {{{Normal({2, 3})}},
+                {{Normal({4, 1, 5})}, {.axis = 0}},
+                {{Normal({2, 3, 4})}, {.axis = 1, .temperature = 0.5}}},
+});
+
+const OpDef& softmin = Register<P>({
+    .name = "softmin",
+    .doc = "Softmax of -x: small scores get large probabilities.",
+    .inputs = {{"data", Types::kAny, "Scores x, of any shape."}},
+    .outputs = {{"output", Types::kFloats, "Probabilities, of the shape of x."}},
+    .params = ParamList(),
+    .types = InferTypes,
+    .infer = Infer,
+    .gradient = Gradient<Kind::kSoftmin>,
+    .uses = {.out = 0b1},
+    .cpu = {{"plain", Forward<Kind::kSoftmin>}},
+    .cost = Cost,
+    .in_place = {{0, 0}},
+    .samples = {{{Normal({2, 3})}}, {{Normal({3, 2})}, {.axis = 0, .temperature = 2.0}}},
+});
+
+}  // namespace
+}  // namespace plait
