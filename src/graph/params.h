@@ -131,6 +131,13 @@ Param<P> Required(const char* name, M P::*member, const char* doc) {
   p.field.required = true;
   return p;
 }
+template <typename P, typename M>
+Param<P> Required(const char* name, M P::*member, std::vector<std::string> names,
+                  const char* doc) {
+  Param<P> p(name, member, std::move(names), doc);
+  p.field.required = true;
+  return p;
+}
 
 }  // namespace plait
 

@@ -13,8 +13,8 @@
 
 namespace plait {
 
-// Calls build(PwCall&) with one Pw for each of `in`, then computes what it returned into
-// `out`, and what it updated into the memory of those inputs. Inputs broadcast to
+// Calls build(PwCall&) with one Pw for each of `in`, then computes what it returned
+// into `out`, and what it updated into the memory of those inputs. Inputs broadcast to
 // `space`; outputs and updated inputs have that shape.
 template <typename F>
 void RunExpression(std::span<const View> in, std::span<const View> out,

@@ -15,7 +15,9 @@ inline bool UnifySize(int64_t& a, int64_t& b) {
 }
 
 // `shape` takes what `fact` knows; false if they contradict each other.
-inline bool Assign(Shape& shape, Shape fact) { return Unify(shape, fact); }
+inline bool Assign(Shape& shape, Shape fact) {
+  return Unify(shape, fact);
+}
 
 // Product of the sizes in [first, last); unknown if one of them is.
 inline int64_t ProductOrUnknown(const Shape& shape, int first, int last) {

@@ -77,13 +77,15 @@ double Cost(const BatchDotParams& p, const Specs& in, const Specs& out) {
 const OpDef& batch_dot_op = Register<BatchDotParams>({
     .name = "batch_dot",
     .aliases = {"_npx_batch_dot"},
-    .doc = "Matrix products over the last two axes, for every index of the leading ones.",
+    .doc =
+        "Matrix products over the last two axes, for every index of the leading ones.",
     .inputs = {{"lhs", Types::kAny, "x of shape (..., m, k)."},
                {"rhs", Types::kAny, "y of shape (..., k, n)."}},
     .outputs = {{"output", Types::kAny, "Of shape (..., m, n)."}},
     .params = {{"transpose_a", &BatchDotParams::transpose_a, "x is (..., k, m)."},
                {"transpose_b", &BatchDotParams::transpose_b, "y is (..., n, k)."},
-               {"forward_stype", &BatchDotParams::forward_stype,
+               {"forward_stype",
+                &BatchDotParams::forward_stype,
                 {"None", "csr", "default", "row_sparse"},
                 "Storage of the result; a hint."}},
     .infer = Infer,

@@ -18,16 +18,20 @@ struct DotParams {
 };
 
 // Where the contracted axis of x and y stands. A vector has no other.
-int ContractedA(const DotParams& p, int rank) { return p.transpose_a ? 0 : rank - 1; }
-int ContractedB(const DotParams& p, int rank) { return p.transpose_b ? rank - 1 : 0; }
+int ContractedA(const DotParams& p, int rank) {
+  return p.transpose_a ? 0 : rank - 1;
+}
+int ContractedB(const DotParams& p, int rank) {
+  return p.transpose_b ? rank - 1 : 0;
+}
 
 bool Infer(const DotParams& p, Specs& in, Specs& out) {
   Shape &x = in[0].shape, &y = in[1].shape;
   if (!x.rank_known() || !y.rank_known()) return true;
   Check(x.rank() > 0 && y.rank() > 0, "dot: x ", x, " and y ", y,
         "; arrays of at least one axis were expected");
-  Check(x.rank() > 1 || y.rank() > 1 || !(p.transpose_a || p.transpose_b),
-        "dot: x ", x, " and y ", y, " are vectors; transposes need a matrix");
+  Check(x.rank() > 1 || y.rank() > 1 || !(p.transpose_a || p.transpose_b), "dot: x ", x,
+        " and y ", y, " are vectors; transposes need a matrix");
   const int a = ContractedA(p, x.rank()), b = ContractedB(p, y.rank());
   Check(UnifySize(x[a], y[b]), "dot: x ", x, " and y ", y, " do not match; x.shape[", a,
         "] must equal y.shape[", b, "]");
@@ -67,14 +71,12 @@ Values Gradient(const DotParams& p, const GradArgs& g) {
   const Value dz = Matrix(g.dout(0), m.m, m.n);
   Value dx, dy;
   if (g.wants(0)) {
-    const Value y =
-        m.trans_b ? Matrix(g.in(1), m.n, m.k) : Matrix(g.in(1), m.k, m.n);
+    const Value y = m.trans_b ? Matrix(g.in(1), m.n, m.k) : Matrix(g.in(1), m.k, m.n);
     dx = Shaped(m.trans_a ? dot(y, dz, m.trans_b, true) : dot(dz, y, false, !m.trans_b),
                 xs);
   }
   if (g.wants(1)) {
-    const Value x =
-        m.trans_a ? Matrix(g.in(0), m.k, m.m) : Matrix(g.in(0), m.m, m.k);
+    const Value x = m.trans_a ? Matrix(g.in(0), m.k, m.m) : Matrix(g.in(0), m.m, m.k);
     dy = Shaped(m.trans_b ? dot(dz, x, true, m.trans_a) : dot(x, dz, !m.trans_a, false),
                 ys);
   }
@@ -105,7 +107,8 @@ const OpDef& dot_op = Register<DotParams>({
                 "Contract the first axis of x instead."},
                {"transpose_b", &DotParams::transpose_b,
                 "Contract the last axis of y instead."},
-               {"forward_stype", &DotParams::forward_stype,
+               {"forward_stype",
+                &DotParams::forward_stype,
                 {"None", "csr", "default", "row_sparse"},
                 "Storage of the result; a hint."}},
     .infer = Infer,

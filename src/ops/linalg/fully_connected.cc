@@ -30,8 +30,7 @@ bool Infer(const P& p, Specs& in, Specs& out) {
   if (!x.rank_known()) return true;
   Check(x.rank() >= 1, "FullyConnected: x is a scalar; at least one axis was expected");
   const int last = x.rank() - 1;
-  int64_t inputs =
-      p.flatten ? ProductOrUnknown(x, 1, last + 1) : x[last];
+  int64_t inputs = p.flatten ? ProductOrUnknown(x, 1, last + 1) : x[last];
   Check(UnifySize(inputs, w[1]), "FullyConnected: x ", x, " and weight ", w,
         " do not match; ", inputs, " inputs of x must equal weight.shape[1]");
   if (p.flatten) return UnifySize(x[0], y[0]);
@@ -111,10 +110,11 @@ const OpDef& fully_connected = Register<P>({
                {"bias", Types::kAny, "Of shape (num_hidden,)."}},
     .outputs = {{"output", Types::kAny,
                  "Of shape (batch, num_hidden); (..., num_hidden) without flatten."}},
-    .params = {Required("num_hidden", &P::num_hidden, "Number of outputs of a row."),
-               {"no_bias", &P::no_bias, "Adds no bias."},
-               {"flatten", &P::flatten,
-                "All axes of x but the first are one; else x is taken by its last axis."}},
+    .params =
+        {Required("num_hidden", &P::num_hidden, "Number of outputs of a row."),
+         {"no_bias", &P::no_bias, "Adds no bias."},
+         {"flatten", &P::flatten,
+          "All axes of x but the first are one; else x is taken by its last axis."}},
     .optional_inputs = [](const P& p) -> std::vector<bool> {
       return {true, true, !p.no_bias};
     },

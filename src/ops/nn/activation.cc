@@ -13,7 +13,8 @@ struct ActivationParams {
 };
 
 void Forward(const ActivationParams& p, PwCall& c) {
-  constexpr Fn kFn[] = {Fn::kRelu, Fn::kSigmoid, Fn::kSoftrelu, Fn::kSoftsign, Fn::kTanh};
+  constexpr Fn kFn[] = {Fn::kRelu, Fn::kSigmoid, Fn::kSoftrelu, Fn::kSoftsign,
+                        Fn::kTanh};
   c.Return(Call(kFn[static_cast<int>(p.act_type)], c.in(0)));
 }
 
@@ -21,11 +22,16 @@ void Forward(const ActivationParams& p, PwCall& c) {
 Values Gradient(const ActivationParams& p, const GradArgs& g) {
   const Value &dy = g.dout(0), &y = g.out(0);
   switch (p.act_type) {
-    case Act::kRelu: return {dy * (y > 0.0)};
-    case Act::kSigmoid: return {dy * (y * (1.0 - y))};
-    case Act::kSoftrelu: return {dy * -expm1(-y)};  // sigmoid(x) = 1 - exp(-y)
-    case Act::kSoftsign: return {dy * square(1.0 - abs(y))};
-    case Act::kTanh: return {dy * (1.0 - square(y))};
+    case Act::kRelu:
+      return {dy * (y > 0.0)};
+    case Act::kSigmoid:
+      return {dy * (y * (1.0 - y))};
+    case Act::kSoftrelu:
+      return {dy * -expm1(-y)};  // sigmoid(x) = 1 - exp(-y)
+    case Act::kSoftsign:
+      return {dy * square(1.0 - abs(y))};
+    case Act::kTanh:
+      return {dy * (1.0 - square(y))};
   }
   return {};
 }
@@ -33,16 +39,13 @@ Values Gradient(const ActivationParams& p, const GradArgs& g) {
 const OpDef& activation = Register<ActivationParams>({
     .name = "Activation",
     .aliases = {"_npx_activation"},
-    .doc = "Applies relu, sigmoid, softrelu (log(1 + exp(x))), softsign (x / (1 + |x|)) "
-           "or tanh to every element.",
+    .doc =
+        "Applies relu, sigmoid, softrelu (log(1 + exp(x))), softsign (x / (1 + |x|)) "
+        "or tanh to every element.",
     .inputs = {{"data", Types::kFloats, "x, of any shape."}},
-    .params = {[] {
-      Param<ActivationParams> act("act_type", &ActivationParams::act_type,
-                                  {"relu", "sigmoid", "softrelu", "softsign", "tanh"},
-                                  "Which function.");
-      act.field.required = true;
-      return act;
-    }()},
+    .params = {Required("act_type", &ActivationParams::act_type,
+                        {"relu", "sigmoid", "softrelu", "softsign", "tanh"},
+                        "Which function.")},
     .gradient = Gradient,
     .uses = {.out = 0b1},
     .pointwise = Forward,

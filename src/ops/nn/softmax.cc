@@ -169,7 +169,9 @@ Values Gradient(const P& p, const GradArgs& g) {
 std::vector<Param<P>> ParamList() {
   return {{"axis", &P::axis, "The axis that sums to one."},
           {"temperature", &P::temperature, "Divides x; None is 1."},
-          {"dtype", &P::dtype, {"None", "float16", "float32", "float64"},
+          {"dtype",
+           &P::dtype,
+           {"None", "float16", "float32", "float64"},
            "The type of y; None is that of x."},
           {"use_length", &P::use_length, "Takes `length`."}};
 }
@@ -244,7 +246,8 @@ const OpDef& softmin = Register<P>({
     .cpu = {{"plain", Forward<Kind::kSoftmin>}},
     .cost = Cost,
     .in_place = {{0, 0}},
-    .samples = {{{Normal({2, 3})}}, {{Normal({3, 2})}, {.axis = 0, .temperature = 2.0}}},
+    .samples = {{{Normal({2, 3})}},
+                {{Normal({3, 2})}, {.axis = 0, .temperature = 2.0}}},
 });
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace plait {
 struct SoftmaxProblem {
   int64_t outer = 1, n = 1, inner = 1;
   double temperature = 1;
-  bool negate = false;   // softmin
+  bool negate = false;  // softmin
   bool log = false;
   // How many of the n elements count, for each of outer * inner slices; the others
   // become 0. Null: all.

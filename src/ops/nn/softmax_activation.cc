@@ -17,8 +17,9 @@ using P = SoftmaxActivationParams;
 bool Infer(const P& p, Specs& in, Specs& out) {
   if (!Unify(in[0].shape, out[0].shape)) return false;
   const int need = p.mode == Mode::kChannel ? 2 : 1;
-  Check(!in[0].shape.rank_known() || in[0].shape.rank() >= need, "SoftmaxActivation: x ",
-        in[0].shape, " has too few axes; at least ", need, " were expected");
+  Check(!in[0].shape.rank_known() || in[0].shape.rank() >= need,
+        "SoftmaxActivation: x ", in[0].shape, " has too few axes; at least ", need,
+        " were expected");
   return true;
 }
 

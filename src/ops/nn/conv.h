@@ -1,0 +1,102 @@
+// What convolution and its relatives share: parameters, geometry, the three products.
+//
+// A convolution is linear in its data x and in its weight w. Its two gradients and
+// deconvolution are sums over the same terms dy[..] * x[..] * w[..], so that three
+// operators, each the gradient of the others, give derivatives of any order:
+//   y = Forward(x, w),  x = Data(y, w),  w = Weight(y, x).
+
+#ifndef PLAIT_OPS_NN_CONV_H_
+#define PLAIT_OPS_NN_CONV_H_
+
+#include <array>
+
+#include "graph/op.h"
+
+namespace plait {
+
+enum class CudnnTune { kNone, kFastest, kLimitedWorkspace, kOff };
+enum class ConvLayout { kNone, kNcdhw, kNchw, kNcw, kNdhwc, kNhwc };
+
+struct ConvParams {
+  Shape kernel;
+  Shape stride, dilate, pad;  // empty: 1, 1, 0 along every axis
+  int64_t num_filter = 0;
+  int64_t num_group = 1;
+  int64_t workspace = 1024;
+  bool no_bias = false;
+  CudnnTune cudnn_tune = CudnnTune::kNone;
+  bool cudnn_off = false;
+  ConvLayout layout = ConvLayout::kNone;
+  Shape adj, target_shape;  // of deconvolution
+  Shape result;             // of the gradients' operators: the shape they give
+};
+
+// With fewer than three axes in space, the first ones have size 1.
+struct ConvGeometry {
+  using Triple = std::array<int64_t, 3>;
+  int64_t batch = 0, groups = 1;
+  int64_t in_channels = 0, out_channels = 0;  // in all groups together
+  Triple in{1, 1, 1}, out{1, 1, 1}, kernel{1, 1, 1};
+  Triple stride{1, 1, 1}, dilate{1, 1, 1}, pad{0, 0, 0};
+  int rank = 0;  // of the space, as the user sees it
+
+  int64_t in_size() const { return in[0] * in[1] * in[2]; }
+  int64_t out_size() const { return out[0] * out[1] * out[2]; }
+  int64_t kernel_size() const { return kernel[0] * kernel[1] * kernel[2]; }
+  double flops() const {
+    return 2.0 * static_cast<double>(batch) * out_channels * out_size() *
+           (in_channels / groups) * kernel_size();
+  }
+};
+
+// Checks the parameters that need no shapes; `op` names the operator in errors.
+void CheckConvParams(const ConvParams& p, const char* op);
+// One entry of stride, dilate or pad.
+inline int64_t ConvEntry(const Shape& s, int axis, int64_t otherwise) {
+  return s.rank() > 0 ? s[axis] : otherwise;
+}
+// REQUIRES: x is the data of a convolution and y its result, both known.
+ConvGeometry MakeConvGeometry(const ConvParams& p, const Shape& x, const Shape& y);
+
+// The rows of parameters that convolution and deconvolution have in common. P is
+// ConvParams or derived from it.
+template <typename P>
+std::vector<Param<P>> ConvParamList() {
+  const auto of = []<typename M>(M ConvParams::*member) -> M P::* { return member; };
+  using C = ConvParams;
+  return {Required("kernel", of(&C::kernel),
+                   "Size of the window: (w,), (h, w), (d, h, w)."),
+          {"stride", of(&C::stride), "Steps of the window; () is 1."},
+          {"dilate", of(&C::dilate), "Distance of the window's elements; () is 1."},
+          {"pad", of(&C::pad), "Zeros on both sides of x; () is 0."},
+          Required("num_filter", of(&C::num_filter), "Number of output channels."),
+          {"num_group", of(&C::num_group), "Channels are split into so many parts."},
+          {"workspace", of(&C::workspace), "A hint in megabytes, not used."},
+          {"no_bias", of(&C::no_bias), "Adds no bias."},
+          {"cudnn_tune",
+           of(&C::cudnn_tune),
+           {"None", "fastest", "limited_workspace", "off"},
+           "For GPUs."},
+          {"cudnn_off", of(&C::cudnn_off), "For GPUs."},
+          {"layout",
+           of(&C::layout),
+           {"None", "NCDHW", "NCHW", "NCW", "NDHWC", "NHWC"},
+           "Order of the axes; None has channels first."}};
+}
+
+// Plain kernels, in the dtype of the arrays. `bias` may be null.
+void PlainConvForward(const ConvGeometry& g, const View& x, const View& w,
+                      const View* bias, const View& y);
+void PlainConvData(const ConvGeometry& g, const View& y, const View& w,
+                   const View* bias, const View& x);
+void PlainConvWeight(const ConvGeometry& g, const View& y, const View& x,
+                     const View& w);
+
+// Applies the operators of the two gradients; `result` is the shape wanted.
+Value ConvData(ConvParams p, const Value& y, const Value& w, const Shape& result);
+Value ConvWeight(ConvParams p, const Value& y, const Value& x, const Shape& result);
+Value ConvForward(ConvParams p, const Value& x, const Value& w);
+
+}  // namespace plait
+
+#endif  // PLAIT_OPS_NN_CONV_H_

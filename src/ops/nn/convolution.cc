@@ -1,0 +1,252 @@
+// Convolution in one to three dimensions, and the operators of its two gradients.
+
+#include "graph/math.h"
+#include "ops/infer.h"
+#include "ops/nn/conv.h"
+
+namespace plait {
+
+void CheckConvParams(const ConvParams& p, const char* op) {
+  const int rank = p.kernel.rank();
+  Check(rank >= 1 && rank <= 3, op, ": kernel is ", p.kernel,
+        "; one to three sizes were expected");
+  const auto check = [&](const Shape& s, const char* name, int64_t least) {
+    Check(s.rank() == 0 || s.rank() == rank, op, ": ", name, " is ", s, " and kernel ",
+          p.kernel, "; as many numbers were expected");
+    for (int64_t size : s) {
+      Check(size >= least, op, ": ", name, " is ", s, "; numbers of at least ", least,
+            " were expected");
+    }
+  };
+  check(p.kernel, "kernel", 1);
+  check(p.stride, "stride", 1);
+  check(p.dilate, "dilate", 1);
+  check(p.pad, "pad", 0);
+  check(p.adj, "adj", 0);
+  check(p.target_shape, "target_shape", 0);
+  Check(p.num_filter > 0 && p.num_group > 0 && p.num_filter % p.num_group == 0, op,
+        ": num_filter is ", p.num_filter, " and num_group ", p.num_group,
+        "; positive numbers were expected, the second dividing the first");
+  Check(p.layout != ConvLayout::kNdhwc && p.layout != ConvLayout::kNhwc,
+        ErrorKind::kNotImplemented, op,
+        ": a layout with channels last is not there on the CPU; NCHW was expected");
+}
+
+ConvGeometry MakeConvGeometry(const ConvParams& p, const Shape& x, const Shape& y) {
+  ConvGeometry g;
+  g.rank = p.kernel.rank();
+  g.batch = x[0];
+  g.groups = p.num_group;
+  g.in_channels = x[1];
+  g.out_channels = y[1];
+  for (int i = 0; i < g.rank; ++i) {
+    const int d = 3 - g.rank + i;
+    g.in[d] = x[2 + i];
+    g.out[d] = y[2 + i];
+    g.kernel[d] = p.kernel[i];
+    g.stride[d] = ConvEntry(p.stride, i, 1);
+    g.dilate[d] = ConvEntry(p.dilate, i, 1);
+    g.pad[d] = ConvEntry(p.pad, i, 0);
+  }
+  return g;
+}
+
+namespace {
+
+using P = ConvParams;
+
+bool Infer(const P& p, Specs& in, Specs& out) {
+  CheckConvParams(p, "Convolution");
+  const int rank = p.kernel.rank();
+  Shape &x = in[0].shape, &w = in[1].shape, &y = out[0].shape;
+  Shape fact = Shape::Filled(rank + 2, kUnknownSize);
+  Check(Assign(x, fact), "Convolution: x ", x, " and kernel ", p.kernel,
+        " do not match; x must have ", rank + 2, " axes");
+  fact[1] = p.num_filter;
+  if (!Assign(y, fact)) return false;
+  fact = Shape{p.num_filter, kUnknownSize};
+  for (int64_t size : p.kernel) fact.Append(size);
+  Check(Assign(w, fact), "Convolution: weight ", w, " does not fit; ", fact,
+        " was expected");
+  if (!p.no_bias) {
+    Check(Assign(in[2].shape, {p.num_filter}), "Convolution: bias ", in[2].shape,
+          " does not fit; (", p.num_filter, ",) was expected");
+  }
+  if (x[1] == kUnknownSize && w[1] != kUnknownSize) x[1] = w[1] * p.num_group;
+  if (x[1] != kUnknownSize) {
+    Check(x[1] % p.num_group == 0, "Convolution: x ", x, " has ", x[1],
+          " channels; a multiple of num_group ", p.num_group, " was expected");
+    int64_t channels = x[1] / p.num_group;
+    Check(UnifySize(w[1], channels), "Convolution: x ", x, " and weight ", w,
+          " do not match; weight.shape[1] must be x.shape[1] / num_group ",
+          p.num_group);
+  }
+  bool ok = UnifySize(x[0], y[0]);
+  for (int i = 0; i < rank && ok; ++i) {
+    if (x[2 + i] == kUnknownSize) continue;
+    const int64_t window = ConvEntry(p.dilate, i, 1) * (p.kernel[i] - 1) + 1;
+    const int64_t room = x[2 + i] + 2 * ConvEntry(p.pad, i, 0) - window;
+    Check(room >= 0, "Convolution: kernel ", p.kernel, " is larger than x ", x,
+          " with pad ", p.pad, " along axis ", 2 + i);
+    int64_t size = room / ConvEntry(p.stride, i, 1) + 1;
+    ok = UnifySize(y[2 + i], size);
+  }
+  return ok;
+}
+
+ParamsRef Without(P p, bool bias, const Shape& result) {
+  p.no_bias = !bias;
+  p.result = result;
+  return MakeParams(std::move(p));
+}
+
+// The gradients of the three operators are each other.
+Values Gradient(const P& p, const GradArgs& g) {
+  Values result(g.num_inputs());
+  const Value& dy = g.dout(0);
+  if (g.wants(0)) result[0] = ConvData(p, dy, g.in(1), g.in_spec(0).shape);
+  if (g.wants(1)) result[1] = ConvWeight(p, dy, g.in(0), g.in_spec(1).shape);
+  if (!p.no_bias && g.wants(2)) {
+    ReduceAxes axes{.axes = {0}};
+    for (int i = 2; i < dy.shape().rank(); ++i) axes.axes.push_back(i);
+    result[2] = sum(dy, axes);
+  }
+  return result;
+}
+Values DataGradient(const P& p, const GradArgs& g) {  // x = Data(y, w)
+  Values result(2);
+  const Value& dx = g.dout(0);
+  if (g.wants(0)) result[0] = ConvForward(p, dx, g.in(1));
+  if (g.wants(1)) result[1] = ConvWeight(p, g.in(0), dx, g.in_spec(1).shape);
+  return result;
+}
+Values WeightGradient(const P& p, const GradArgs& g) {  // w = Weight(y, x)
+  Values result(2);
+  const Value& dw = g.dout(0);
+  if (g.wants(0)) result[0] = ConvForward(p, g.in(1), dw);
+  if (g.wants(1)) result[1] = ConvData(p, g.in(0), dw, g.in_spec(1).shape);
+  return result;
+}
+
+bool InferResult(const P& p, Specs&, Specs& out) {
+  return Assign(out[0].shape, p.result);
+}
+
+void Forward(const P& p, const KernelArgs& args) {
+  PlainConvForward(MakeConvGeometry(p, args.in[0].shape(), args.out[0].shape()),
+                   args.in[0], args.in[1], p.no_bias ? nullptr : &args.in[2],
+                   args.out[0]);
+}
+void Data(const P& p, const KernelArgs& args) {
+  PlainConvData(MakeConvGeometry(p, args.out[0].shape(), args.in[0].shape()),
+                args.in[0], args.in[1], nullptr, args.out[0]);
+}
+void Weight(const P& p, const KernelArgs& args) {
+  PlainConvWeight(MakeConvGeometry(p, args.in[1].shape(), args.in[0].shape()),
+                  args.in[0], args.in[1], args.out[0]);
+}
+
+const OpDef& convolution = Register<P>({
+    .name = "Convolution",
+    .aliases = {"_npx_convolution"},
+    .doc = "Cross-correlates x with `num_filter` windows in 1, 2 or 3 dimensions.",
+    .inputs = {{"data", Types::kFloats, "x of shape (batch, channels, ...)."},
+               {"weight", Types::kFloats,
+                "(num_filter, channels / num_group, kernel)."},
+               {"bias", Types::kFloats, "Of shape (num_filter,)."}},
+    .outputs =
+        {{"output", Types::kFloats,
+          "(batch, num_filter, ...), with floor((x + 2 pad - dilate (kernel - 1) "
+          "- 1) / stride) + 1 along each axis."}},
+    .params = ConvParamList<P>(),
+    .optional_inputs = [](const P& p) -> std::vector<bool> {
+      return {true, true, !p.no_bias};
+    },
+    .infer = Infer,
+    .gradient = Gradient,
+    .uses = {.in = 0b11},
+    .cpu = {{"plain", Forward}},
+    .cost =
+        [](const P& p, const Specs& in, const Specs& out) {
+          return MakeConvGeometry(p, in[0].shape, out[0].shape).flops();
+        },
+    .samples = {{{Normal({2, 3, 5, 6}), Normal({4, 3, 3, 3}), Normal({4})},
+                 {.kernel = {3, 3}, .num_filter = 4}},
+                {{Normal({2, 3, 5, 6}), Normal({4, 3, 3, 2})},
+                 {.kernel = {3, 2},
+                  .stride = {2, 1},
+                  .pad = {1, 1},
+                  .num_filter = 4,
+                  .no_bias = true}},
+                {{Normal({1, 4, 7, 6}), Normal({4, 2, 2, 3}), Normal({4})},
+                 {.kernel = {2, 3},
+                  .dilate = {2, 2},
+                  .pad = {1, 2},
+                  .num_filter = 4,
+                  .num_group = 2}},
+                {{Normal({2, 4, 6}), Normal({4, 1, 3}), Normal({4})},
+                 {.kernel = {3}, .stride = {2}, .num_filter = 4, .num_group = 4}},
+                {{Normal({1, 2, 4, 3, 4}), Normal({2, 2, 2, 2, 3}), Normal({2})},
+                 {.kernel = {2, 2, 3}, .pad = {0, 1, 1}, .num_filter = 2}}},
+});
+
+const P kSample{.kernel = {3, 2},
+                .stride = {2, 1},
+                .pad = {1, 0},
+                .num_filter = 4,
+                .num_group = 2,
+                .no_bias = true};
+P SampleWith(const Shape& result) {
+  P p = kSample;
+  p.result = result;
+  return p;
+}
+
+const OpDef& data_gradient = Register<P>({
+    .name = "_backward_Convolution_data",
+    .doc = "The gradient of Convolution for its data, from dy and the weight.",
+    .inputs = {{"dy", Types::kFloats}, {"weight", Types::kFloats}},
+    .infer = InferResult,
+    .gradient = DataGradient,
+    .uses = {.in = 0b11},
+    .cpu = {{"plain", Data}},
+    .cost =
+        [](const P& p, const Specs& in, const Specs& out) {
+          return MakeConvGeometry(p, out[0].shape, in[0].shape).flops();
+        },
+    .samples = {{{Normal({2, 4, 3, 4}), Normal({4, 1, 3, 2})},
+                 SampleWith({2, 2, 6, 5})}},
+});
+
+const OpDef& weight_gradient = Register<P>({
+    .name = "_backward_Convolution_weight",
+    .doc = "The gradient of Convolution for its weight, from dy and the data.",
+    .inputs = {{"dy", Types::kFloats}, {"data", Types::kFloats}},
+    .infer = InferResult,
+    .gradient = WeightGradient,
+    .uses = {.in = 0b11},
+    .cpu = {{"plain", Weight}},
+    .cost =
+        [](const P& p, const Specs& in, const Specs&) {
+          return MakeConvGeometry(p, in[1].shape, in[0].shape).flops();
+        },
+    .samples = {{{Normal({2, 4, 3, 4}), Normal({2, 2, 6, 5})},
+                 SampleWith({4, 1, 3, 2})}},
+});
+
+}  // namespace
+
+Value ConvForward(ConvParams p, const Value& x, const Value& w) {
+  const Value inputs[] = {x, w};
+  return ApplyOne(convolution, Without(std::move(p), false, {}), inputs);
+}
+Value ConvData(ConvParams p, const Value& y, const Value& w, const Shape& result) {
+  const Value inputs[] = {y, w};
+  return ApplyOne(data_gradient, Without(std::move(p), false, result), inputs);
+}
+Value ConvWeight(ConvParams p, const Value& y, const Value& x, const Shape& result) {
+  const Value inputs[] = {y, x};
+  return ApplyOne(weight_gradient, Without(std::move(p), false, result), inputs);
+}
+
+}  // namespace plait

@@ -1,0 +1,176 @@
+// Deconvolution: the transposed convolution, with a bias.
+
+#include "graph/math.h"
+#include "ops/infer.h"
+#include "ops/nn/conv.h"
+
+namespace plait {
+namespace {
+
+struct P : ConvParams {
+  P() {
+    no_bias = true;
+    workspace = 512;
+  }
+};
+
+int64_t Window(const P& p, int i) {
+  return ConvEntry(p.dilate, i, 1) * (p.kernel[i] - 1) + 1;
+}
+
+// target_shape, where given, takes the place of pad and adj.
+bool HasTarget(const P& p) {
+  for (int64_t size : p.target_shape) {
+    if (size != 0) return true;
+  }
+  return false;
+}
+
+// The padding of the convolution that this one transposes, and the size of y, along
+// axis i of the space, where x has `size` elements.
+struct Along {
+  int64_t pad, adj, out;
+};
+Along Resolve(const P& p, int i, int64_t size) {
+  const int64_t stride = ConvEntry(p.stride, i, 1);
+  const int64_t full = stride * (size - 1) + Window(p, i);
+  Along a{ConvEntry(p.pad, i, 0), ConvEntry(p.adj, i, 0), 0};
+  if (HasTarget(p)) {
+    const int64_t extra = full - p.target_shape[i];
+    Check(extra >= 0, "Deconvolution: target_shape ", p.target_shape,
+          " is larger than the result, which has ", full, " along axis ", i);
+    a = {(extra + 1) / 2, extra % 2, 0};
+  }
+  Check(a.adj < stride, "Deconvolution: adj ", a.adj, " and stride ", stride,
+        " along axis ", i, "; adj must be smaller");
+  a.out = full - 2 * a.pad + a.adj;
+  Check(a.out >= 0, "Deconvolution: pad ", a.pad, " is larger than the result of ",
+        full, " along axis ", i);
+  return a;
+}
+
+bool Infer(const P& p, Specs& in, Specs& out) {
+  CheckConvParams(p, "Deconvolution");
+  const int rank = p.kernel.rank();
+  Shape &x = in[0].shape, &w = in[1].shape, &y = out[0].shape;
+  Shape fact = Shape::Filled(rank + 2, kUnknownSize);
+  Check(Assign(x, fact), "Deconvolution: x ", x, " and kernel ", p.kernel,
+        " do not match; x must have ", rank + 2, " axes");
+  fact[1] = p.num_filter;
+  if (!Assign(y, fact)) return false;
+  fact = Shape{x[1], p.num_filter / p.num_group};
+  for (int64_t size : p.kernel) fact.Append(size);
+  Check(Assign(w, fact), "Deconvolution: weight ", w, " and x ", x,
+        " do not match; weight ", fact, " was expected");
+  Check(UnifySize(x[1], w[0]) && (x[1] == kUnknownSize || x[1] % p.num_group == 0),
+        "Deconvolution: x ", x, " has ", x[1], " channels; a multiple of num_group ",
+        p.num_group, " was expected");
+  if (!p.no_bias) {
+    Check(Assign(in[2].shape, {p.num_filter}), "Deconvolution: bias ", in[2].shape,
+          " does not fit; (", p.num_filter, ",) was expected");
+  }
+  bool ok = UnifySize(x[0], y[0]);
+  for (int i = 0; i < rank && ok; ++i) {
+    if (x[2 + i] == kUnknownSize) continue;
+    int64_t size = Resolve(p, i, x[2 + i]).out;
+    ok = UnifySize(y[2 + i], size);
+  }
+  return ok;
+}
+
+// The parameters of the convolution from y to x.
+ConvParams Transposed(const P& p, const Shape& x) {
+  ConvParams c = p;
+  c.num_filter = x[1];
+  c.pad = Shape::Filled(p.kernel.rank(), 0);
+  for (int i = 0; i < c.pad.rank(); ++i) c.pad[i] = Resolve(p, i, x[2 + i]).pad;
+  c.adj = c.target_shape = {};
+  return c;
+}
+
+Values Gradient(const P& p, const GradArgs& g) {
+  const ConvParams conv = Transposed(p, g.in_spec(0).shape);
+  const Value& dy = g.dout(0);
+  Values result(g.num_inputs());
+  if (g.wants(0)) result[0] = ConvForward(conv, dy, g.in(1));
+  if (g.wants(1)) result[1] = ConvWeight(conv, g.in(0), dy, g.in_spec(1).shape);
+  if (!p.no_bias && g.wants(2)) {
+    ReduceAxes axes{.axes = {0}};
+    for (int i = 2; i < dy.shape().rank(); ++i) axes.axes.push_back(i);
+    result[2] = sum(dy, axes);
+  }
+  return result;
+}
+
+ConvGeometry Geometry(const P& p, const Shape& x, const Shape& y) {
+  return MakeConvGeometry(Transposed(p, x), y, x);
+}
+
+void Plain(const P& p, const KernelArgs& args) {
+  PlainConvData(Geometry(p, args.in[0].shape(), args.out[0].shape()), args.in[0],
+                args.in[1], p.no_bias ? nullptr : &args.in[2], args.out[0]);
+}
+
+std::vector<Param<P>> ParamList() {
+  std::vector<Param<P>> rows = ConvParamList<P>();
+  const auto of = [](Shape ConvParams::*member) -> Shape P::* { return member; };
+  rows.push_back({"adj", of(&P::adj), "Adds so much to the size of y; () is 0."});
+  rows.push_back({"target_shape", of(&P::target_shape),
+                  "Size of y in space; takes the place of pad and adj."});
+  return rows;
+}
+
+P With(ConvParams c) {
+  P p;
+  static_cast<ConvParams&>(p) = std::move(c);
+  return p;
+}
+
+P NoBias(ConvParams c) {
+  c.no_bias = true;
+  return With(std::move(c));
+}
+
+const OpDef& deconvolution = Register<P>({
+    .name = "Deconvolution",
+    .aliases = {"_npx_deconvolution"},
+    .doc = "The transposed convolution: spreads every element of x over a window of y.",
+    .inputs = {{"data", Types::kFloats, "x of shape (batch, channels, ...)."},
+               {"weight", Types::kFloats,
+                "(channels, num_filter / num_group, kernel)."},
+               {"bias", Types::kFloats, "Of shape (num_filter,)."}},
+    .outputs =
+        {{"output", Types::kFloats,
+          "(batch, num_filter, ...), with stride (x - 1) + dilate (kernel - 1) + "
+          "1 - 2 pad + adj along each axis."}},
+    .params = ParamList(),
+    .optional_inputs = [](const P& p) -> std::vector<bool> {
+      return {true, true, !p.no_bias};
+    },
+    .infer = Infer,
+    .gradient = Gradient,
+    .uses = {.in = 0b11},
+    .cpu = {{"plain", Plain}},
+    .cost =
+        [](const P& p, const Specs& in, const Specs& out) {
+          return Geometry(p, in[0].shape, out[0].shape).flops();
+        },
+    .samples =
+        {{{Normal({2, 3, 4, 3}), Normal({3, 2, 3, 3}), Normal({2})},
+          With({.kernel = {3, 3}, .num_filter = 2})},
+         {{Normal({1, 4, 3, 4}), Normal({4, 2, 3, 2})},
+          NoBias({.kernel = {3, 2},
+                  .stride = {2, 3},
+                  .dilate = {1, 2},
+                  .pad = {1, 0},
+                  .num_filter = 4,
+                  .num_group = 2,
+                  .adj = {1, 2}})},
+         {{Normal({2, 2, 5}), Normal({2, 3, 4})},
+          NoBias({.kernel = {4}, .stride = {2}, .num_filter = 3, .target_shape = {9}})},
+         {{Normal({1, 2, 2, 3, 2}), Normal({2, 1, 2, 2, 2})},
+          NoBias({.kernel = {2, 2, 2}, .num_filter = 1})}},
+});
+
+}  // namespace
+}  // namespace plait
