@@ -69,6 +69,19 @@ void Plain(const BatchDotParams& p, const KernelArgs& args) {
   });
 }
 
+void Gemm(const BatchDotParams& p, const KernelArgs& args) {
+  const MatMul m = Problem(p, args.in[0].shape(), args.out[0].shape());
+  const int64_t count = args.out[0].shape().size(0, args.out[0].shape().rank() - 2);
+  VisitNumber(args.out[0].dtype, [&]<typename T>() {
+    FastMatMul(m, args.in[0].data<const T>(), args.in[1].data<const T>(),
+               args.out[0].data<T>(), count);
+  });
+}
+
+const char* GemmDeclines(const BatchDotParams&, const Specs& in, const Specs&) {
+  return DeclineBool(in[0].dtype);
+}
+
 double Cost(const BatchDotParams& p, const Specs& in, const Specs& out) {
   const Shape& z = out[0].shape;
   return Problem(p, in[0].shape, z).flops() * z.size(0, z.rank() - 2);
@@ -91,7 +104,7 @@ const OpDef& batch_dot_op = Register<BatchDotParams>({
     .infer = Infer,
     .gradient = Gradient,
     .uses = {.in = 0b11},
-    .cpu = {{"plain", Plain}},
+    .cpu = {{"gemm", Gemm, GemmDeclines}, {"plain", Plain}},
     .cost = Cost,
     .samples = {{{Normal({2, 2, 3}), Normal({2, 3, 4})}},
                 {{Normal({2, 3, 2}), Normal({2, 3, 4})}, {.transpose_a = true}},

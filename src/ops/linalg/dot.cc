@@ -91,6 +91,18 @@ void Plain(const DotParams& p, const KernelArgs& args) {
   });
 }
 
+void Gemm(const DotParams& p, const KernelArgs& args) {
+  const MatMul m = Problem(p, args.in[0].shape(), args.in[1].shape());
+  VisitNumber(args.out[0].dtype, [&]<typename T>() {
+    FastMatMul(m, args.in[0].data<const T>(), args.in[1].data<const T>(),
+               args.out[0].data<T>());
+  });
+}
+
+const char* GemmDeclines(const DotParams&, const Specs& in, const Specs&) {
+  return DeclineBool(in[0].dtype);
+}
+
 double Cost(const DotParams& p, const Specs& in, const Specs&) {
   return Problem(p, in[0].shape, in[1].shape).flops();
 }
@@ -114,7 +126,7 @@ const OpDef& dot_op = Register<DotParams>({
     .infer = Infer,
     .gradient = Gradient,
     .uses = {.in = 0b11},
-    .cpu = {{"plain", Plain}},
+    .cpu = {{"gemm", Gemm, GemmDeclines}, {"plain", Plain}},
     .cost = Cost,
     .samples = {{{Normal({2, 3}), Normal({3, 4})}},
                 {{Normal({3, 2}), Normal({3, 4})}, {.transpose_a = true}},

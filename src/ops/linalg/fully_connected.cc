@@ -97,6 +97,24 @@ void Plain(const P& p, const KernelArgs& args) {
   });
 }
 
+// Every row of y starts as the bias.
+void Gemm(const P& p, const KernelArgs& args) {
+  const MatMul m = Problem(p, args.in[0].shape(), args.in[1].shape());
+  VisitNumber(args.out[0].dtype, [&]<typename T>() {
+    T* y = args.out[0].data<T>();
+    if (!p.no_bias) {
+      const T* bias = args.in[2].data<const T>();
+      for (int64_t i = 0; i < m.m; ++i) std::copy_n(bias, m.n, y + i * m.n);
+    }
+    FastMatMul(m, args.in[0].data<const T>(), args.in[1].data<const T>(), y, 1,
+               p.no_bias ? 0 : 1);
+  });
+}
+
+const char* GemmDeclines(const P&, const Specs& in, const Specs&) {
+  return DeclineBool(in[0].dtype);
+}
+
 double Cost(const P& p, const Specs& in, const Specs&) {
   return Problem(p, in[0].shape, in[1].shape).flops();
 }
@@ -121,7 +139,7 @@ const OpDef& fully_connected = Register<P>({
     .infer = Infer,
     .gradient = Gradient,
     .uses = {.in = 0b11},
-    .cpu = {{"plain", Plain}},
+    .cpu = {{"gemm", Gemm, GemmDeclines}, {"plain", Plain}},
     .cost = Cost,
     .samples = {{{Normal({2, 3}), Normal({4, 3}), Normal({4})}, {.num_hidden = 4}},
                 {{Normal({2, 3}), Normal({4, 3})}, {.num_hidden = 4, .no_bias = true}},

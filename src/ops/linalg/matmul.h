@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "base/dtype.h"
 #include "base/parallel.h"
+#include "cpu/gemm.h"
 
 namespace plait {
 
@@ -16,6 +18,9 @@ struct MatMul {
   bool trans_a = false, trans_b = false;
   int64_t m = 0, n = 0, k = 0;
 
+  // Elements from one stored row to the next.
+  int64_t lda() const { return trans_a ? m : k; }
+  int64_t ldb() const { return trans_b ? k : n; }
   double flops() const { return 2.0 * static_cast<double>(m) * n * k; }
 };
 
@@ -37,6 +42,32 @@ void PlainMatMul(const MatMul& p, const T* a, const T* b, T* c) {
       }
     }
   });
+}
+
+// The same by the tuned kernels of cpu/gemm.h, which have every dtype but bool:
+// C = op(A) op(B) + beta C, for `batch` matrices one behind the other.
+template <typename T>
+void FastMatMul(const MatMul& p, const T* a, const T* b, T* c, int64_t batch = 1,
+                double beta = 0) {
+  if (batch == 1) {
+    cpu::Gemm(p.trans_a, p.trans_b, p.m, p.n, p.k, 1, a, p.lda(), b, p.ldb(), beta, c,
+              p.n);
+  } else {
+    cpu::GemmBatch(batch, p.trans_a, p.trans_b, p.m, p.n, p.k, 1, a, p.lda(), p.m * p.k,
+                   b, p.ldb(), p.k * p.n, beta, c, p.n, p.m * p.n);
+  }
+}
+
+// Calls f.operator()<T>() for every dtype but bool.
+template <typename F>
+void VisitNumber(DType dtype, F&& f) {
+  VisitDType(dtype, [&]<typename T>() {
+    if constexpr (!std::is_same_v<T, bool>) f.template operator()<T>();
+  });
+}
+
+inline const char* DeclineBool(DType dtype) {
+  return dtype == DType::kBool ? "bool" : nullptr;
 }
 
 }  // namespace plait

@@ -8,10 +8,8 @@ namespace plait {
 namespace {
 
 struct P : ConvParams {
-  P() {
-    no_bias = true;
-    workspace = 512;
-  }
+  P() : ConvParams{.workspace = 512, .no_bias = true} {}
+  explicit P(const ConvParams& c) : ConvParams(c) {}
 };
 
 int64_t Window(const P& p, int i) {
@@ -120,15 +118,9 @@ std::vector<Param<P>> ParamList() {
   return rows;
 }
 
-P With(ConvParams c) {
-  P p;
-  static_cast<ConvParams&>(p) = std::move(c);
-  return p;
-}
-
 P NoBias(ConvParams c) {
   c.no_bias = true;
-  return With(std::move(c));
+  return P(c);
 }
 
 const OpDef& deconvolution = Register<P>({
@@ -157,7 +149,7 @@ const OpDef& deconvolution = Register<P>({
         },
     .samples =
         {{{Normal({2, 3, 4, 3}), Normal({3, 2, 3, 3}), Normal({2})},
-          With({.kernel = {3, 3}, .num_filter = 2})},
+          P({.kernel = {3, 3}, .num_filter = 2})},
          {{Normal({1, 4, 3, 4}), Normal({4, 2, 3, 2})},
           NoBias({.kernel = {3, 2},
                   .stride = {2, 3},
