@@ -168,7 +168,9 @@ struct OpSpec {
   GradientFn<P> gradient = nullptr;
   bool zero_gradient = false;
   Uses uses = {};
+  Uses (*uses_for)(const P&) = nullptr;
   void (*pointwise)(const P&, PwCall&) = nullptr;
+  bool (*pointwise_if)(const P&) = nullptr;
   Fn fn = Fn::kCount;
   std::vector<Kernel<P>> cpu = {};
   bool random = false;
@@ -202,12 +204,19 @@ struct OpDef {
   std::function<Values(const void*, const GradArgs&)> gradient;  // null: none
   bool zero_gradient = false;  // differentiable, and the gradient is zero
   Uses uses;
+  std::function<Uses(const void*)> uses_for;  // where they depend on the parameters
+  Uses UsesOf(const Params& p) const { return uses_for ? uses_for(p.get()) : uses; }
 
   // Pointwise operators have an expression, or the one function `fn` of their inputs;
-  // their shapes broadcast. They need no kernel and no infer.
+  // their shapes broadcast. They need no kernel and no infer, unless pointwise_if says
+  // that a call with some parameters is not pointwise.
   std::function<void(const void*, PwCall&)> pointwise;
+  std::function<bool(const void*)> pointwise_if;  // null: always
   Fn fn = Fn::kCount;
   bool is_pointwise() const { return fn != Fn::kCount || pointwise != nullptr; }
+  bool IsPointwise(const Params& p) const {
+    return is_pointwise() && (!pointwise_if || pointwise_if(p.get()));
+  }
 
   struct AnyKernel {
     const char* name;
@@ -287,7 +296,9 @@ const OpDef& Register(OpSpec<P> s) {
   if (s.gradient) op.gradient = erase(s.gradient);
   op.zero_gradient = s.zero_gradient;
   op.uses = s.uses;
+  if (s.uses_for) op.uses_for = erase(s.uses_for);
   if (s.pointwise) op.pointwise = erase(s.pointwise);
+  if (s.pointwise_if) op.pointwise_if = erase(s.pointwise_if);
   op.fn = s.fn;
   for (const Kernel<P>& k : s.cpu) {
     OpDef::AnyKernel any{k.name, erase(k.run), nullptr};

@@ -116,7 +116,7 @@ Arrays Invoke(const OpDef& op, const ParamsRef& params, std::span<const NDArray>
               std::span<const NDArray> out) {
   CheckInputs(op, *params, in);
   Arrays results;
-  if (op.is_pointwise() && in.size() <= kMaxLazyInputs && !in.empty()) {
+  if (op.IsPointwise(*params) && in.size() <= kMaxLazyInputs && !in.empty()) {
     LazyProgram& program = LazyProgram::OfThisThread();
     results = program.Append(op, *params, in, out);
     if (!LazyEnabled()) program.Flush();

@@ -387,11 +387,12 @@ void RecordCall(const OpDef& op, const ParamsRef& params, std::span<const NDArra
   node->params = params;
   node->name = op.name;
   node->training = training;
+  const Uses uses = op.UsesOf(*params);
   for (size_t i = 0; i < in.size(); ++i) {
-    node->inputs.push_back(Reads(op.uses.in, i) ? in[i] : NDArray());
+    node->inputs.push_back(Reads(uses.in, i) ? in[i] : NDArray());
   }
   for (size_t i = 0; i < out.size(); ++i) {
-    node->outputs.push_back(Reads(op.uses.out, i) ? Untracked(out[i]) : NDArray());
+    node->outputs.push_back(Reads(uses.out, i) ? Untracked(out[i]) : NDArray());
   }
   Attach(node, out);
 }

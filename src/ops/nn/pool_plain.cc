@@ -33,6 +33,16 @@ int64_t ArgMax(const PoolGeometry& g, const PoolWindow& w, const T* x) {
   return best;
 }
 
+// Adds up in the accumulation type: a plane at a time.
+template <typename T, typename F>
+void FillPlane(const PoolGeometry& g, T* dx, int64_t xs, F&& add) {
+  std::vector<Accumulate<T>> sums(static_cast<size_t>(g.in_size()));
+  add(sums.data());
+  for (int64_t j = 0; j < g.in_size(); ++j) {
+    dx[xs + j * g.step()] = static_cast<T>(sums[j]);
+  }
+}
+
 template <typename A>
 A PowerOf(A v, int p) {
   A result = v;
@@ -90,16 +100,6 @@ void PlainPool(const PoolParams& p, const PoolGeometry& g, const View& x,
                     });
     });
   });
-}
-
-// Adds up in the accumulation type: a plane at a time.
-template <typename T, typename F>
-void FillPlane(const PoolGeometry& g, T* dx, int64_t xs, F&& add) {
-  std::vector<Accumulate<T>> sums(static_cast<size_t>(g.in_size()));
-  add(sums.data());
-  for (int64_t j = 0; j < g.in_size(); ++j) {
-    dx[xs + j * g.step()] = static_cast<T>(sums[j]);
-  }
 }
 
 void PlainPoolSpread(const PoolParams& p, const PoolGeometry& g, const View& dy,

@@ -194,7 +194,11 @@ const OpDef& pooling = Register<P>({
                 "Order of the axes; None has channels first."}},
     .infer = Infer,
     .gradient = Gradient,
-    .uses = {.in = 0b1, .out = 0b1},
+    .uses_for = [](const P& p) -> Uses {
+      if (p.pool_type == PoolType::kMax) return {.in = 0b1};
+      if (p.pool_type == PoolType::kLp) return {.in = 0b1, .out = 0b1};
+      return {};
+    },
     .cpu = {{"plain", Forward}},
     .cost = Cost,
     .samples =
@@ -288,7 +292,8 @@ Value Spread(P p, PoolType type, const Value& dy, const Shape& shape) {
 }
 
 Values SpreadGradient(const P& p, const GradArgs& g) {
-  return {ApplyOne(pooling, MakeParams(P(p)), {&g.dout(0), 1})};
+  const Value u = g.dout(0);
+  return {ApplyOne(pooling, MakeParams(P(p)), {&u, 1})};
 }
 
 Values MaxBackwardGradient(const P& p, const GradArgs& g) {
