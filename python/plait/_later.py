@@ -1,0 +1,58 @@
+"""Modules of MXNet's tree that a later release brings: any use of them says so."""
+
+import importlib.abc
+import importlib.machinery
+import sys
+import types
+
+from .error import NotYetError
+
+_HINTS = {
+    "numpy": "plait.np comes with a later release; use plait.nd",
+    "numpy_extension": "plait.npx comes with a later release; use plait.nd",
+    "symbol": "symbols come with a later release; use plait.nd or plait.gluon",
+    "module": "Module comes with a later release; use plait.gluon",
+    "model": "checkpoints of symbols come with a later release; "
+             "use gluon's save_parameters and load_parameters",
+    "kvstore": "the key-value store comes with a later release; "
+               "a Trainer on one device needs none",
+    "executor": "executors come with a later release, with symbols",
+    "executor_manager": "executors come with a later release, with symbols",
+    "visualization": "drawings of symbols come with a later release",
+    "monitor": "Monitor comes with a later release, with symbols",
+    "image": "image functions come with a later release",
+    "recordio": "record files come with a later release",
+    "rnn": "symbolic cells come with a later release; use plait.gluon.rnn",
+    "rtc": "run-time compilation of CUDA code comes with a later release",
+    "library": "operator libraries come with a later release",
+    "torch": "the Torch bridge of old MXNet is not offered; exchange arrays by DLPack",
+}
+
+
+class LaterModule(types.ModuleType):
+    """A module that imports, and raises NotYetError as soon as a name of it is used."""
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise NotYetError("%s.%s is not in this release of Plait; %s"
+                          % (self.__name__, name, _HINTS[self.__name__.split(".")[1]]))
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Asked last, so that a stand-in gives way as soon as the real module exists."""
+
+    def find_spec(self, fullname, path=None, target=None):
+        package, _, name = fullname.partition(".")
+        if package == __package__ and name in _HINTS:
+            return importlib.machinery.ModuleSpec(fullname, self)
+        return None
+
+    def create_module(self, spec):
+        return LaterModule(spec.name, "Not in this release of Plait.")
+
+    def exec_module(self, module):
+        pass
+
+
+sys.meta_path.append(_Finder())

@@ -1,0 +1,21 @@
+"""Gluon: networks as blocks, losses, the trainer and data loading."""
+
+import importlib
+
+from . import parameter  # before all else: parameter_dict needs its classes
+from . import block, loss, nn, trainer, utils
+from .block import Block, HybridBlock, SymbolBlock
+from .parameter import Constant, DeferredInitializationError, Parameter, ParameterDict
+from .trainer import Trainer
+
+__all__ = ["Block", "HybridBlock", "SymbolBlock", "Constant", "DeferredInitializationError",
+           "Parameter", "ParameterDict", "Trainer", "block", "contrib", "data", "loss",
+           "model_zoo", "nn", "parameter", "rnn", "trainer", "utils"]
+
+_LAZY = ("contrib", "data", "model_zoo", "rnn")
+
+
+def __getattr__(name):
+    if name in _LAZY:
+        return importlib.import_module("%s.%s" % (__name__, name))
+    raise AttributeError("module %r has no attribute %r" % (__name__, name))

@@ -1,0 +1,245 @@
+"""Optimizer: the base of all update rules; learning rates, weight decay and update counts."""
+
+import os
+import warnings
+
+import numpy as np
+
+from .. import ndarray as nd
+from ..error import check
+from ..util import is_np_array
+
+
+class Optimizer:
+    """Updates weights in place. Subclasses implement create_state() and update().
+
+    rescale_grad multiplies every gradient first; clip_gradient then limits each element. The
+    rate is learning_rate, or lr_scheduler's at the number of updates, times the parameter's
+    multiplier; weight decay wd likewise. multi_precision keeps float32 copies of float16
+    weights. param_idx2name names the indices; param_dict gives their Parameters.
+    """
+
+    opt_registry = {}
+
+    def __init__(self, rescale_grad=1.0, param_idx2name=None, wd=0.0, clip_gradient=None,
+                 learning_rate=None, lr_scheduler=None, sym=None, begin_num_update=0,
+                 multi_precision=False, param_dict=None):
+        self.rescale_grad = rescale_grad
+        self.lr_scheduler = lr_scheduler
+        if lr_scheduler is None:
+            self.lr = 0.01 if learning_rate is None else learning_rate
+        else:
+            self.lr = learning_rate
+            if learning_rate is not None and lr_scheduler.base_lr != learning_rate:
+                warnings.warn("learning rate from ``lr_scheduler`` has been overwritten by "
+                              "``learning_rate`` in optimizer.", stacklevel=3)
+                lr_scheduler.base_lr = learning_rate
+        self.wd = wd
+        self.clip_gradient = clip_gradient
+        self.multi_precision = multi_precision
+        self.aggregate_num = 0
+        self.begin_num_update = begin_num_update
+        self.num_update = begin_num_update
+        # Update counts by device number, then by index; the second name is the device in use.
+        self._all_index_update_counts = {0: {}}
+        self._index_update_count = self._all_index_update_counts[0]
+        check(param_idx2name is None or isinstance(param_idx2name, dict),
+              "param_idx2name should be a dict of param indexes to names, got %s",
+              type(param_idx2name).__name__)
+        self.idx2name = dict(param_idx2name or {})
+        self.sym_info = (sym.attr_dict(), sym.list_arguments()) if sym is not None else ()
+        self.param_dict = param_dict if param_dict else {}
+        self.allow_np_array = is_np_array()
+        self.set_lr_mult({})
+        self.set_wd_mult({})
+
+    @staticmethod
+    def register(klass):
+        """Registers an optimizer class under its lower-case name; a decorator."""
+        check(isinstance(klass, type), "register: expected a class, got %r", klass)
+        name = klass.__name__.lower()
+        old = Optimizer.opt_registry.get(name)
+        if old is not None:
+            warnings.warn("WARNING: New optimizer %s.%s is overriding existing optimizer %s.%s"
+                          % (klass.__module__, klass.__name__, old.__module__, old.__name__),
+                          stacklevel=2)
+        Optimizer.opt_registry[name] = klass
+        return klass
+
+    @staticmethod
+    def create_optimizer(name, **kwargs):
+        """An optimizer by name, in any case: 'sgd', 'Adam', ..."""
+        klass = Optimizer.opt_registry.get(name.lower())
+        if klass is None:
+            raise ValueError("Cannot find optimizer %s; known are %s"
+                             % (name, ", ".join(sorted(Optimizer.opt_registry))))
+        return klass(**kwargs)
+
+    # State and update.
+
+    def create_state(self, index, weight):
+        """The state that update() keeps for a weight; None when there is none."""
+
+    def create_state_multi_precision(self, index, weight):
+        """The state with a float32 copy of a float16 weight, under multi_precision."""
+        if self._wants_master(weight):
+            master = weight.astype(np.float32)
+            return (master, self.create_state(index, master))
+        return self.create_state(index, weight)
+
+    def update(self, index, weight, grad, state):
+        """Updates one weight in place."""
+        raise NotImplementedError("%s: update() is not implemented" % type(self).__name__)
+
+    def update_multi_precision(self, index, weight, grad, state):
+        """update(), through the float32 copy where there is one."""
+        if self.multi_precision and weight.dtype == np.float16:
+            master, inner = state
+            self.update(index, master, grad.astype(np.float32), inner)
+            nd.cast(master, dtype=weight.dtype, out=weight)
+        else:
+            self.update(index, weight, grad, state)
+
+    def update_multi(self, indices, weights, grads, states):
+        """Updates several weights of one device; rules with a fused operator override it."""
+        for index, weight, grad, state in zip(indices, weights, grads, states):
+            self.update_multi_precision(index, weight, grad, state)
+
+    def _wants_master(self, weight):
+        """Whether a weight gets a float32 copy; warns where it had better have one."""
+        if weight.dtype != np.float16:
+            return False
+        if not self.multi_precision:
+            warnings.warn("Accumulating with float16 in optimizer can lead to poor accuracy or "
+                          "slow convergence. Consider using multi_precision=True option of the "
+                          "optimizer", stacklevel=4)
+        return self.multi_precision
+
+    def _clipped(self, grad):
+        """grad * rescale_grad, each element limited by clip_gradient."""
+        grad = grad * self.rescale_grad
+        if self.clip_gradient is not None:
+            grad = nd.clip(grad, -self.clip_gradient, self.clip_gradient)
+        return grad
+
+    def _gradient_options(self, **options):
+        """Keywords that every update operator takes."""
+        options["rescale_grad"] = self.rescale_grad
+        if self.clip_gradient:
+            options["clip_gradient"] = self.clip_gradient
+        return options
+
+    # Rates.
+
+    @property
+    def learning_rate(self):
+        """The rate now, without multipliers."""
+        if self.lr_scheduler is not None:
+            return self.lr_scheduler(self.num_update)
+        return self.lr
+
+    def set_learning_rate(self, lr):
+        """Sets the rate; an error where a scheduler decides it."""
+        if self.lr_scheduler is not None:
+            raise UserWarning("LRScheduler of the optimizer has already been defined. Note that "
+                              "set_learning_rate can mutate the value of the learning rate of "
+                              "the optimizer only when the LRScheduler of the optimizer is "
+                              "undefined.")
+        self.lr = lr
+
+    def set_lr_scale(self, args_lrscale):
+        """[deprecated] Use set_lr_mult."""
+        raise DeprecationWarning("set_lr_scale: use set_lr_mult")
+
+    def _symbol_multipliers(self, key):
+        """Multipliers that a symbol's variables carry as attributes."""
+        if not self.sym_info:
+            return {}
+        attributes, names = self.sym_info
+        return {name: float(attributes[name][key]) for name in names
+                if key in attributes.get(name, ())}
+
+    def set_lr_mult(self, args_lr_mult):
+        """Sets multipliers of the rate by index or name, over those of the symbol."""
+        self.lr_mult = self._symbol_multipliers("__lr_mult__")
+        self.lr_mult.update(args_lr_mult)
+
+    def _decays(self, name):
+        """Whether a named parameter is decayed by default."""
+        return name.endswith(("_weight", "_gamma"))
+
+    def set_wd_mult(self, args_wd_mult):
+        """Sets multipliers of weight decay by index or name; biases have 0 by default."""
+        self.wd_mult = {name: 0.0 for name in self.idx2name.values() if not self._decays(name)}
+        self.wd_mult.update(self._symbol_multipliers("__wd_mult__"))
+        self.wd_mult.update(args_wd_mult)
+
+    def _set_current_context(self, device_id):
+        """Chooses the device whose update counts are used."""
+        self._index_update_count = self._all_index_update_counts.setdefault(device_id, {})
+
+    def _update_count(self, index):
+        """Counts one update of an index, or of each in a list."""
+        counts = self._index_update_count
+        highest = self.num_update
+        for i in index if isinstance(index, (list, tuple)) else (index,):
+            count = counts[i] = counts.get(i, self.begin_num_update) + 1
+            if count > highest:
+                highest = count
+        self.num_update = highest
+
+    def _get_lrs(self, indices):
+        """The rates of several indices."""
+        scheduler = self.lr_scheduler
+        lr = self.lr if scheduler is None else scheduler(self.num_update)
+        params = self.param_dict
+        return [lr * (params[i].lr_mult if i in params
+                      else self._multiplier(self.lr_mult, i)) for i in indices]
+
+    def _get_lr(self, index):
+        """The rate of one index."""
+        return self._get_lrs((index,))[0]
+
+    def _get_wds(self, indices):
+        """The weight decays of several indices."""
+        wd, params = self.wd, self.param_dict
+        return [wd * (params[i].wd_mult if i in params
+                      else self._multiplier(self.wd_mult, i)) for i in indices]
+
+    def _get_wd(self, index):
+        """The weight decay of one index."""
+        return self._get_wds((index,))[0]
+
+    def _multiplier(self, table, index):
+        if index in table:
+            return table[index]
+        name = self.idx2name.get(index)
+        return 1.0 if name is None else table.get(name, 1.0)
+
+    def __getstate__(self):
+        state = dict(self.__dict__)
+        state.pop("param_dict", None)  # the Trainer sets it again
+        return state
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        self.param_dict = {}
+        # After pickling the two may be different objects.
+        counts = self._all_index_update_counts
+        device = next((d for d, c in counts.items() if c == self._index_update_count), 0)
+        self._index_update_count = counts.setdefault(device, {})
+
+
+register = Optimizer.register
+create = Optimizer.create_optimizer
+
+
+def aggregation_size(default):
+    """How many parameters one fused update takes: $MXNET_OPTIMIZER_AGGREGATION_SIZE."""
+    return int(os.environ.get("MXNET_OPTIMIZER_AGGREGATION_SIZE", default))
+
+
+def zeros_like(weight, stype="default", dtype=None):
+    """A zero array of a weight's shape, dtype and device."""
+    more = {} if stype == "default" else {"stype": stype}
+    return nd.zeros(weight.shape, weight.context, dtype=dtype or weight.dtype, **more)
