@@ -184,7 +184,7 @@ class Helper {
   std::thread thread_;
 };
 
-struct RangeJob : Helper::Job {
+struct RangeJob final : Helper::Job {
   RangeFn fn;
   void* context;
   int64_t first, last;
