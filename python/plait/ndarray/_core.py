@@ -1,0 +1,63 @@
+"""The array class of the extension, and dtype and device tables around it."""
+
+import numpy as np
+
+from .. import _plait, error
+from ..context import Context, current_context
+
+NDArray = _plait.NDArray
+_Null = _plait._Null
+
+for _kind, _cls in enumerate((
+        error.MXNetValueError, error.MXNetTypeError, error.MXNetIndexError,
+        error.MXNetMemoryError, error.MXNetRuntimeError, error.MXNetNotImplementedError,
+        error.MXNetOSError)):
+    _plait.register_error(_kind, _cls)
+
+# NumPy has no bfloat16; MXNet shows its bits in a structured dtype.
+bfloat16 = np.dtype([("bfloat16", np.uint16)])
+
+_NUMPY_TYPES = {name: getattr(np, name) for name in (
+    "float16", "float32", "float64", "int8", "int16", "int32", "int64",
+    "uint8", "uint16", "uint32", "uint64")}
+_NUMPY_TYPES["bool"] = np.bool_
+_NUMPY_TYPES["bfloat16"] = bfloat16
+
+_contexts = {}
+
+
+def numpy_type(name):
+    """The NumPy type class of a dtype name."""
+    return _NUMPY_TYPES[name]
+
+
+def context_of(device):
+    """The Context of a (type, id) pair; one object for each."""
+    ctx = _contexts.get(device)
+    if ctx is None:
+        ctx = _contexts[device] = Context(Context.devtype2str[device[0]], device[1])
+    return ctx
+
+
+def device_of(ctx):
+    """(type, id) of a Context, a device name, or None for the current one."""
+    if ctx is None:
+        ctx = current_context()
+    elif isinstance(ctx, str):
+        name, _, number = ctx.partition("(")
+        ctx = Context(name, int(number.rstrip(")") or 0))
+    if ctx.device_typeid == 2:
+        raise error.MXNetValueError(
+            "context: %s is asked for, but this build of Plait has no GPU support; "
+            "cpu() was expected" % ctx)
+    return ctx.device_typeid, ctx.device_id
+
+
+def dtype_name(dtype):
+    """The name of anything that stands for a dtype; None is float32."""
+    return _plait.dtype_name(dtype)
+
+
+def op(name):
+    """The callable of an operator."""
+    return _plait.op_function(name, name)

@@ -1,0 +1,5 @@
+"""plait.nd.image: image operators."""
+
+from ._namespaces import install as _install
+
+_install({"image": globals()})

@@ -1,0 +1,155 @@
+// Making arrays, views of them, and exchange with NumPy and through DLPack.
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstring>
+
+#include "bindings.h"
+#include "cpu/pointwise.h"
+#include "dlpack.h"
+#include "engine/engine.h"
+#include "run/invoke.h"
+#include "run/tape.h"
+
+namespace nb = nanobind;
+
+namespace plait::python {
+namespace {
+
+Device DeviceOf(int type, int id) {
+  return {static_cast<DeviceType>(type), static_cast<int16_t>(id)};
+}
+
+// A C-contiguous buffer of a Python object, released at the end of its life.
+class Buffer {
+ public:
+  explicit Buffer(PyObject* object, int flags = PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) {
+    if (PyObject_GetBuffer(object, &view_, flags) != 0) throw PythonError();
+  }
+  ~Buffer() { PyBuffer_Release(&view_); }
+  Buffer(const Buffer&) = delete;
+  const Py_buffer& operator*() const { return view_; }
+  const Py_buffer* operator->() const { return &view_; }
+
+ private:
+  Py_buffer view_;
+};
+
+// The dtype of a buffer by its format (the struct module's letters).
+DType DTypeOfFormat(const char* format, Py_ssize_t itemsize) {
+  const char* f = format ? format : "B";
+  while (*f == '@' || *f == '=' || *f == '<') ++f;
+  if (std::strcmp(f, "T{H:bfloat16:}") == 0) return DType::kBfloat16;
+  switch (*f) {
+    case 'f':
+      return DType::kFloat32;
+    case 'd':
+      return DType::kFloat64;
+    case 'e':
+      return DType::kFloat16;
+    case '?':
+      return DType::kBool;
+    case 'b':
+    case 'h':
+    case 'i':
+    case 'l':
+    case 'q':
+      return itemsize == 1   ? DType::kInt8
+             : itemsize == 2 ? DType::kInt16
+             : itemsize == 4 ? DType::kInt32
+                             : DType::kInt64;
+    case 'B':
+    case 'H':
+    case 'I':
+    case 'L':
+    case 'Q':
+      return itemsize == 1   ? DType::kUint8
+             : itemsize == 2 ? DType::kUint16
+             : itemsize == 4 ? DType::kUint32
+                             : DType::kUint64;
+  }
+  Fail(ErrorKind::kType, "array: a buffer of format '", f, "' has no dtype here");
+}
+
+Shape ShapeOfBuffer(const Py_buffer& view) {
+  Shape shape;
+  for (int i = 0; i < view.ndim; ++i) shape.Append(view.shape[i]);
+  return shape;
+}
+
+}  // namespace
+
+void BindArrays(nb::module_& m) {
+  m.def("empty", [](nb::object shape, nb::object dtype, int type, int id) {
+    return NDArray::Empty(ShapeFromPython(shape.ptr()), DTypeFromPython(dtype.ptr()),
+                          DeviceOf(type, id));
+  });
+  m.def(
+      "dtype_name",
+      [](nb::object dtype) { return std::string(Name(DTypeFromPython(dtype.ptr()))); },
+      "The name of anything that stands for a dtype.");
+
+  m.def("from_buffer", [](nb::object source, nb::object dtype, int type, int id) {
+    // Copies, and converts when another dtype is asked for.
+    const Buffer buffer(source.ptr());
+    const DType own = DTypeOfFormat(buffer->format, buffer->itemsize);
+    const Shape shape = ShapeOfBuffer(*buffer);
+    const DType want = dtype.is_none() ? own : DTypeFromPython(dtype.ptr());
+    NDArray a = NDArray::Empty(shape, want, DeviceOf(type, id));
+    if (a.size() > 0) cpu::Convert(buffer->buf, own, a.data(), want, a.size());
+    return a;
+  });
+  m.def("copy_to_buffer", [](const NDArray& a, nb::object target) {
+    const Buffer buffer(target.ptr(), PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE);
+    Check(buffer->len == a.nbytes(), "asnumpy: a buffer of ", buffer->len,
+          " bytes is given; ", a.nbytes(), " were expected");
+    a.CopyToHost(buffer->buf);
+  });
+  m.def("copy_from_buffer", [](const NDArray& a, nb::object source) {
+    const Buffer buffer(source.ptr());
+    const DType own = DTypeOfFormat(buffer->format, buffer->itemsize);
+    const int64_t n = buffer->len / buffer->itemsize;
+    Check(n == a.size(), "ndarray: ", n, " elements are given for an array of shape ",
+          a.shape());
+    a.WaitToWrite();
+    if (n > 0) cpu::Convert(buffer->buf, own, a.data(), a.dtype(), n);
+  });
+  m.def("borrow_buffer", [](nb::object source) {
+    // Shares the memory; the source lives as long as the array.
+    const Buffer buffer(source.ptr());
+    PyObject* held = source.inc_ref().ptr();
+    return NDArray::Borrow(buffer->buf, ShapeOfBuffer(*buffer),
+                           DTypeOfFormat(buffer->format, buffer->itemsize), Device{},
+                           [held] { ReleaseLater(held); });
+  });
+
+  m.def(
+      "view",
+      [](const NDArray& a, nb::object shape, int64_t offset) {
+        const Shape s = ShapeFromPython(shape.ptr());
+        Check(offset >= 0 && offset + s.size() <= a.size(), ErrorKind::kIndex,
+              "view: shape ", s, " at element ", offset,
+              " reaches beyond an array of shape ", a.shape());
+        return a.View(s, offset);
+      },
+      "An array of another shape on the same memory, from an element on; not "
+      "recorded.");
+  m.def("detach", &NDArray::Detach);
+  m.def("shares_memory", &NDArray::SharesMemory);
+  m.def(
+      "rebind",
+      [](nb::handle target, const NDArray& source) { ArrayOf(target.ptr()) = source; },
+      "Makes the Python object stand for another array.");
+  m.def("copy_into",
+        [](const NDArray& src, const NDArray& dst) { CopyInto(src, dst); });
+  m.def("assign", [](nb::handle target, const NDArray& value) {
+    // target[:] = value, recorded as an assignment that cuts the history.
+    CopyInto(value, ArrayOf(target.ptr()));
+  });
+
+  m.def("to_dlpack", [](const NDArray& a) { return nb::steal(ToDLPack(a)); });
+  m.def("from_dlpack", [](nb::object capsule) { return FromDLPack(capsule.ptr()); });
+}
+
+}  // namespace plait::python

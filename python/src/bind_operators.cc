@@ -1,0 +1,77 @@
+// Operators by name, and what the registry knows of them.
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings.h"
+#include "graph/op.h"
+#include "op_function.h"
+
+namespace nb = nanobind;
+
+namespace plait::python {
+
+void BindOperators(nb::module_& m) {
+  m.def(
+      "op_names",
+      [] {
+        std::vector<std::string> names;
+        for (const OpDef* op : AllOps()) {
+          names.push_back(op->name);
+          names.insert(names.end(), op->aliases.begin(), op->aliases.end());
+        }
+        return names;
+      },
+      "Names of all operators, aliases too.");
+  m.def(
+      "op_function",
+      [](const std::string& op, const std::string& name) {
+        return nb::steal(NewOpFunction(GetOp(op), name));
+      },
+      "The callable of an operator.");
+  m.def("infer_shape", [](const std::string& name, nb::list shapes, nb::dict attrs) {
+    // The shape of the first output, for float32 inputs of known shapes.
+    const OpDef& op = GetOp(name);
+    Specs in, out;
+    for (nb::handle s : shapes)
+      in.push_back({ShapeFromPython(s.ptr()), DType::kFloat32});
+    std::vector<std::string> names;
+    for (auto [key, value] : attrs) names.push_back(nb::cast<std::string>(key));
+    SmallVector<NamedAttr, 8> named;
+    size_t i = 0;
+    for (auto [key, value] : attrs) {
+      if (!value.is_none()) named.push_back({names[i], AttrFromPython(value.ptr())});
+      ++i;
+    }
+    const ParamsRef params = MakeParams(op, named);
+    out.resize(op.CountOutputs(*params));
+    InferAll(op, *params, in, out);
+    return nb::steal(ShapeToPython(out[0].shape));
+  });
+  m.def(
+      "op_info",
+      [](const std::string& name) {
+        const OpDef& op = GetOp(name);
+        nb::dict info;
+        info["name"] = op.name;
+        info["aliases"] = op.aliases;
+        info["doc"] = op.doc;
+        nb::list inputs, params;
+        for (const InputDef& in : op.inputs)
+          inputs.append(nb::make_tuple(in.name, in.doc));
+        for (const Field& f : op.fields) {
+          params.append(nb::make_tuple(
+              f.name, f.access->TypeName(), f.required,
+              nb::steal(AttrToPython(f.access->Get(op.defaults->get()))), f.doc));
+        }
+        info["inputs"] = inputs;
+        info["params"] = params;
+        info["variable_inputs"] = op.variable_inputs;
+        info["differentiable"] = op.gradient != nullptr || op.zero_gradient;
+        info["pointwise"] = op.is_pointwise();
+        return info;
+      },
+      "Inputs, parameters and documentation of an operator, as a dict.");
+}
+
+}  // namespace plait::python

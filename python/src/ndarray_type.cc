@@ -1,0 +1,265 @@
+// The Python class NDArray: creation, arithmetic and properties.
+//
+// Everything here is on the path of small calls, so it is plain CPython. Methods that
+// need not be quick are added to the class by python/plait/ndarray/.
+
+#include "ndarray_type.h"
+
+#include <structmember.h>
+
+#include <new>
+
+#include "convert.h"
+#include "graph/op.h"
+#include "run/invoke.h"
+#include "run/tape.h"
+
+namespace plait::python {
+
+PyTypeObject* ndarray_type = nullptr;
+
+namespace {
+
+// The operators behind Python's arithmetic. Looked up once, when the module loads.
+struct Arithmetic {
+  const OpDef* arrays;   // array with array
+  const OpDef* scalar;   // array with number
+  const OpDef* reverse;  // number with array
+};
+struct ScalarParamsView {  // of the scalar operators: made through their fields
+  double scalar;
+};
+
+struct OpTable {
+  Arithmetic add, sub, mul, div, mod, pow;
+  Arithmetic compare[6];  // in the order of Py_LT, LE, EQ, NE, GT, GE
+  const OpDef* negative;
+};
+OpTable ops;
+
+void LoadOps() {
+  const auto load = [](const char* arrays, const char* scalar, const char* reverse) {
+    return Arithmetic{&GetOp(arrays), &GetOp(scalar), &GetOp(reverse)};
+  };
+  ops.add = load("broadcast_add", "_plus_scalar", "_plus_scalar");
+  ops.sub = load("broadcast_sub", "_minus_scalar", "_rminus_scalar");
+  ops.mul = load("broadcast_mul", "_mul_scalar", "_mul_scalar");
+  ops.div = load("broadcast_div", "_div_scalar", "_rdiv_scalar");
+  ops.mod = load("broadcast_mod", "_mod_scalar", "_rmod_scalar");
+  ops.pow = load("broadcast_power", "_power_scalar", "_rpower_scalar");
+  ops.compare[Py_LT] = load("broadcast_lesser", "_lesser_scalar", "_greater_scalar");
+  ops.compare[Py_LE] =
+      load("broadcast_lesser_equal", "_lesser_equal_scalar", "_greater_equal_scalar");
+  ops.compare[Py_EQ] = load("broadcast_equal", "_equal_scalar", "_equal_scalar");
+  ops.compare[Py_NE] =
+      load("broadcast_not_equal", "_not_equal_scalar", "_not_equal_scalar");
+  ops.compare[Py_GT] = load("broadcast_greater", "_greater_scalar", "_lesser_scalar");
+  ops.compare[Py_GE] =
+      load("broadcast_greater_equal", "_greater_equal_scalar", "_lesser_equal_scalar");
+  ops.negative = &GetOp("negative");
+}
+
+ParamsRef ScalarParams(const OpDef& op, double value) {
+  const NamedAttr attr{"scalar", {value}};
+  return MakeParams(op, {&attr, 1});
+}
+
+// x op y, either of which may be a number; `out` overwrites an array.
+PyObject* Compute(const Arithmetic& a, PyObject* x, PyObject* y, const NDArray* out) {
+  return Guarded<PyObject*>(nullptr, [&]() -> PyObject* {
+    const bool array_x = IsNDArray(x), array_y = IsNDArray(y);
+    Arrays result;
+    const std::span<const NDArray> into =
+        out ? std::span(out, 1) : std::span<const NDArray>();
+    if (array_x && array_y) {
+      const NDArray in[] = {ArrayOf(x), ArrayOf(y)};
+      result = Invoke(*a.arrays, a.arrays->defaults, in, into);
+    } else {
+      double number;
+      if (!NumberFromPython(array_x ? y : x, &number)) Py_RETURN_NOTIMPLEMENTED;
+      const OpDef& op = array_x ? *a.scalar : *a.reverse;
+      const NDArray& array = ArrayOf(array_x ? x : y);
+      result = Invoke(op, ScalarParams(op, number), {&array, 1}, into);
+    }
+    if (out == nullptr) return Wrap(std::move(result[0]));
+    Py_INCREF(x);
+    return x;
+  });
+}
+
+template <Arithmetic OpTable::*kOp>
+PyObject* Binary(PyObject* x, PyObject* y) {
+  return Compute(ops.*kOp, x, y, nullptr);
+}
+
+template <Arithmetic OpTable::*kOp>
+PyObject* InPlace(PyObject* x, PyObject* y) {
+  if (Recording() && IsTracked(ArrayOf(x))) {
+    return Guarded<PyObject*>(nullptr, [&]() -> PyObject* {
+      Fail(ErrorKind::kRuntime,
+           "ndarray: Inplace operations (+=, -=, x[:]=, etc) are not supported when "
+           "recording with autograd; x = x + y was expected");
+    });
+  }
+  return Compute(ops.*kOp, x, y, &ArrayOf(x));
+}
+
+PyObject* Power(PyObject* x, PyObject* y, PyObject* modulus) {
+  if (modulus != Py_None) Py_RETURN_NOTIMPLEMENTED;
+  return Binary<&OpTable::pow>(x, y);
+}
+PyObject* InPlacePower(PyObject* x, PyObject* y, PyObject* modulus) {
+  if (modulus != Py_None) Py_RETURN_NOTIMPLEMENTED;
+  return InPlace<&OpTable::pow>(x, y);
+}
+
+PyObject* Negative(PyObject* x) {
+  return Guarded<PyObject*>(nullptr, [&] {
+    return Wrap(
+        std::move(Invoke(*ops.negative, ops.negative->defaults, {&ArrayOf(x), 1})[0]));
+  });
+}
+
+PyObject* Compare(PyObject* x, PyObject* y, int kind) {
+  if (y == Py_None && (kind == Py_EQ || kind == Py_NE)) {
+    return PyBool_FromLong(kind == Py_NE);
+  }
+  return Compute(ops.compare[kind], x, y, nullptr);
+}
+
+Py_hash_t Hash(PyObject* self) {
+  return _Py_HashPointer(self);
+}
+
+void Dealloc(PyObject* self) {
+  auto* object = reinterpret_cast<PyNDArray*>(self);
+  if (object->weakrefs != nullptr) PyObject_ClearWeakRefs(self);
+  object->array.~NDArray();
+  PyTypeObject* type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyObject* New(PyTypeObject* type, PyObject*, PyObject*) {
+  PyObject* self = type->tp_alloc(type, 0);
+  if (self != nullptr) ::new (&reinterpret_cast<PyNDArray*>(self)->array) NDArray();
+  return self;
+}
+
+Py_ssize_t Length(PyObject* self) {
+  return Guarded<Py_ssize_t>(-1, [&]() -> Py_ssize_t {
+    const Shape& shape = ArrayOf(self).shape();
+    Check(shape.rank() > 0, ErrorKind::kType, "len: of an array without axes");
+    return shape[0];
+  });
+}
+
+PyObject* GetShape(PyObject* self, void*) {
+  return ShapeToPython(ArrayOf(self).shape());
+}
+PyObject* GetNdim(PyObject* self, void*) {
+  return PyLong_FromLong(ArrayOf(self).shape().rank());
+}
+PyObject* GetSize(PyObject* self, void*) {
+  return PyLong_FromLongLong(ArrayOf(self).size());
+}
+PyObject* GetDTypeName(PyObject* self, void*) {
+  const std::string_view name = Name(ArrayOf(self).dtype());
+  return PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size()));
+}
+PyObject* GetDevice(PyObject* self, void*) {
+  const Device d = ArrayOf(self).device();
+  return Py_BuildValue("(ii)", static_cast<int>(d.type), static_cast<int>(d.id));
+}
+
+PyObject* WaitToRead(PyObject* self, PyObject*) {
+  return Guarded<PyObject*>(nullptr, [&]() -> PyObject* {
+    ArrayOf(self).WaitToRead();
+    Py_RETURN_NONE;
+  });
+}
+PyObject* WaitToWrite(PyObject* self, PyObject*) {
+  return Guarded<PyObject*>(nullptr, [&]() -> PyObject* {
+    ArrayOf(self).WaitToWrite();
+    Py_RETURN_NONE;
+  });
+}
+
+PyGetSetDef getset[] = {
+    {"shape", GetShape, nullptr, "Sizes of the axes, a tuple.", nullptr},
+    {"ndim", GetNdim, nullptr, "Number of axes.", nullptr},
+    {"size", GetSize, nullptr, "Number of elements.", nullptr},
+    {"_dtype_name", GetDTypeName, nullptr, "Name of the dtype.", nullptr},
+    {"_device", GetDevice, nullptr, "(type, id) of the device.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+PyMethodDef methods[] = {
+    {"wait_to_read", WaitToRead, METH_NOARGS,
+     "Returns when all writes of the array asked for so far are done. Raises the error "
+     "of an operation that failed on the way, once."},
+    {"wait_to_write", WaitToWrite, METH_NOARGS,
+     "Returns when all reads and writes of the array asked for so far are done."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyMemberDef members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(PyNDArray, weakrefs), READONLY,
+     nullptr},
+    {nullptr, 0, 0, 0, nullptr},
+};
+
+template <typename F>
+PyType_Slot Slot(int slot, F* function) {
+  return {slot, reinterpret_cast<void*>(function)};
+}
+
+}  // namespace
+
+void AddNDArrayType(PyObject* module) {
+  LoadOps();
+  PyType_Slot slots[] = {
+      Slot(Py_tp_new, New),
+      Slot(Py_tp_dealloc, Dealloc),
+      Slot(Py_tp_hash, Hash),
+      Slot(Py_tp_richcompare, Compare),
+      {Py_tp_getset, getset},
+      {Py_tp_methods, methods},
+      {Py_tp_members, members},
+      {Py_tp_doc,
+       const_cast<char*>(
+           "An n-dimensional array on a device. Operations return at once; the "
+           "values are computed in the background and waited for when read.")},
+      Slot(Py_sq_length, Length),
+      Slot(Py_mp_length, Length),
+      Slot(Py_nb_add, Binary<&OpTable::add>),
+      Slot(Py_nb_subtract, Binary<&OpTable::sub>),
+      Slot(Py_nb_multiply, Binary<&OpTable::mul>),
+      Slot(Py_nb_true_divide, Binary<&OpTable::div>),
+      Slot(Py_nb_remainder, Binary<&OpTable::mod>),
+      Slot(Py_nb_power, Power),
+      Slot(Py_nb_negative, Negative),
+      Slot(Py_nb_inplace_add, InPlace<&OpTable::add>),
+      Slot(Py_nb_inplace_subtract, InPlace<&OpTable::sub>),
+      Slot(Py_nb_inplace_multiply, InPlace<&OpTable::mul>),
+      Slot(Py_nb_inplace_true_divide, InPlace<&OpTable::div>),
+      Slot(Py_nb_inplace_remainder, InPlace<&OpTable::mod>),
+      Slot(Py_nb_inplace_power, InPlacePower),
+      {0, nullptr},
+  };
+  PyType_Spec spec = {"plait.ndarray.ndarray.NDArray", sizeof(PyNDArray), 0,
+                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+  PyObject* type = PyType_FromSpec(&spec);
+  if (type == nullptr) throw PythonError();
+  ndarray_type = reinterpret_cast<PyTypeObject*>(type);
+  if (PyModule_AddObjectRef(module, "NDArray", type) < 0) throw PythonError();
+}
+
+PyObject* Wrap(NDArray array) {
+  PyObject* self = ndarray_type->tp_alloc(ndarray_type, 0);
+  if (self == nullptr) throw PythonError();
+  ::new (&reinterpret_cast<PyNDArray*>(self)->array) NDArray(std::move(array));
+  return self;
+}
+
+}  // namespace plait::python
