@@ -6,7 +6,7 @@
 
 #include "base/blocking.h"
 #include "base/error.h"
-#include "engine/relax.h"
+#include "engine/spin.h"
 #include "engine/var_queue.h"
 
 namespace plait {

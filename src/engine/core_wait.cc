@@ -3,11 +3,14 @@
 #include "base/blocking.h"
 #include "base/error.h"
 #include "engine/core.h"
-#include "engine/relax.h"
+#include "engine/spin.h"
 #include "engine/var_queue.h"
 
 namespace plait {
 namespace {
+
+// How long a waiting thread stays awake.
+constexpr std::chrono::microseconds kWaiterSpin{20};
 
 // Marks the failure; true when nobody had thrown it before.
 bool TakeUp(Failure& failure) {
@@ -39,7 +42,10 @@ void EngineCore::AwaitTurn(Node& node, Lock& lock) {
 
 // Takes the Var as the next operation would.
 void EngineCore::Hold(Var& var, bool write) {
-  if (write ? var.TryWrite() : var.TryRead()) return;
+  const auto take = [&var, write] {
+    return write ? var.idle() && var.TryWrite() : var.readable() && var.TryRead();
+  };
+  if (SpinUntil(kWaiterSpin, take)) return;
   Lock lock = Acquire();
   Node* node = pool_.Get();
   node->SetUses(UseList(var, write));
@@ -100,6 +106,8 @@ void EngineCore::Drain() {
   if (Idle()) return;
   const Running* const operation = CurrentOperation();
   if (operation != nullptr && !operation->pushed) return;
+  const auto done = [&] { return operation ? *operation->pushed == 0 : Idle(); };
+  if (SpinUntil(kWaiterSpin, done)) return;
   const ScopedBlocking blocking;
   Lock lock = Acquire();
   if (forked_) AdoptOrphans(lock);

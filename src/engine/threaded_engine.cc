@@ -12,7 +12,7 @@
 #include "base/blocking.h"
 #include "base/error.h"
 #include "base/parallel.h"
-#include "engine/relax.h"
+#include "engine/spin.h"
 #include "engine/var_queue.h"
 
 namespace plait {
@@ -20,6 +20,10 @@ namespace {
 
 constexpr const char* kThreadNames[] = {"plait-compute", "plait-copy", "plait-io",
                                         "plait-callback", "plait-comm"};
+
+// How long a compute worker without work stays awake: a wake-up takes longer than the
+// gap between two operations often is.
+constexpr std::chrono::microseconds kWorkerSpin{50};
 
 // The lane that the calling thread works for.
 struct WorkPlace {
@@ -130,7 +134,7 @@ void ThreadedEngine::Work(LaneState& lane) {
       return;
     } else if (!tired && lane.lane() == Lane::kCompute && !lane.Surplus()) {
       lock.unlock();
-      SpinForWork(lane);
+      SpinUntil(kWorkerSpin, [&] { return lane.HasWork() || stopped_; });
       lock = Acquire();
       tired = true;
     } else {
@@ -156,20 +160,6 @@ Node* ThreadedEngine::RunOne(LaneState& lane, Node& node, Node* done, Lock& lock
   VarQueue::ReleaseAll(node, ready);
   static_cast<void>(HandOver(ready));  // Schedule takes all while something is pending
   return &node;
-}
-
-// A wake-up takes longer than the gap between two operations often is.
-void ThreadedEngine::SpinForWork(const LaneState& lane) const {
-  using Clock = std::chrono::steady_clock;
-  static const bool alone = AvailableThreads() == 1;
-  if (alone) return;
-  const auto end = Clock::now() + std::chrono::microseconds(50);
-  do {
-    for (int i = 0; i < 32; ++i) {
-      if (lane.HasWork() || stopped_.load(std::memory_order_relaxed)) return;
-      CpuRelax();
-    }
-  } while (Clock::now() < end);
 }
 
 // --- Waits inside operations, pauses, forks.

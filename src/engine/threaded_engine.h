@@ -38,7 +38,6 @@ class ThreadedEngine final : public EngineCore {
   bool StartWorker(LaneState& lane);
   void Work(LaneState& lane);
   Node* RunOne(LaneState& lane, Node& node, Node* done, Lock& lock);
-  void SpinForWork(const LaneState& lane) const;
   void AwaitRest(Lock& lock);
   void NowIdle();
 
