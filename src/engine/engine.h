@@ -1,17 +1,28 @@
 // Engine: runs operations when the resources they name allow it.
 //
 // An Operation is pushed with the Vars it reads and the Vars it writes. Two operations
-// of which one writes a Var of the other run in the order of their pushes; all others may
-// run at the same time, on the workers of their lanes. A small operation whose Vars are
-// all idle may be run by its caller at once: see TryBegin.
+// of which one writes a Var of the other run in the order of their pushes; all others
+// may run at the same time, on the workers of their lanes. A small operation whose Vars
+// are all idle may be run by its caller at once: see TryBegin.
 //
-// Errors: an operation that throws marks the Vars it writes with a Failure. An operation
-// that reads or writes a marked Var is not run; it is abandoned and passes the mark on. The error is thrown once, by the first wait that meets it (WaitToRead, WaitAll);
-// after that the mark counts as gone: what reads the Var later runs on what Abandon left
-// there (NaN, or 0 for integers).
+// Errors: an operation that throws marks the Vars it writes with a Failure. An
+// operation that reads or writes a marked Var is not run; it is abandoned and passes
+// the mark on. The error is thrown once, by the first wait that meets it (WaitToRead,
+// WaitAll); after that the mark counts as gone: what reads the Var later runs on what
+// Abandon left there (NaN, or 0 for integers).
 //
-// Thread safety: everything may be called from any thread. Waiting inside an operation
-// for a Var that the operation itself writes is a deadlock and nothing else is.
+// Thread safety: everything may be called from any thread. An operation may push and
+// wait. The Vars that it holds count as ready for it, and what it pushes to read a Var
+// that it reads itself comes before writers which were pushed after it. It must not
+// wait for a push of its own on a Var that it writes, nor for one that writes a Var
+// which it reads: these run when it has ended. Between TryBegin and End nothing may be
+// pushed or waited for on the same Vars.
+//
+// Fork: the lanes rest between operations while the process forks. The child may go on
+// with all Vars and arrays. Operations that were pushed and not begun run in the child
+// too; those of Lane::kComm, and those that were waiting inside when it forked, fail
+// there. Compute operations of the child have one thread. A Var that another thread
+// held inline at that moment stays held in the child.
 
 #ifndef PLAIT_ENGINE_ENGINE_H_
 #define PLAIT_ENGINE_ENGINE_H_
@@ -56,8 +67,8 @@ class Operation {
   virtual const char* layer() const { return ""; }
 
   Lane lane = Lane::kCompute;
-  int priority = 0;    // higher first among the ready operations of a lane
-  size_t bytes = 0;    // of results; counts against the run-ahead limit
+  int priority = 0;  // higher first among the ready operations of a lane
+  size_t bytes = 0;  // of results; counts against the run-ahead limit
 };
 
 // An Operation made of a callable.
@@ -82,8 +93,8 @@ struct EngineEvent {
   const char* name;
   const char* layer;
   Lane lane;
-  bool ran_inline;     // on the thread that pushed it
-  uint64_t thread;     // a small number for each thread
+  bool ran_inline;  // on the thread that pushed it
+  uint64_t thread;  // a small number for each thread
   int64_t start_ns;
   int64_t end_ns;
 };
@@ -97,16 +108,17 @@ class Engine {
   virtual ~Engine() = default;
 
   // Inline path. Holds all Vars if that is possible now and none of them carries an
-  // unreported failure, or returns false and changes nothing. After true the caller does
-  // the work on its own thread and must call End or EndFailed with the same Vars.
+  // unreported failure, or returns false and changes nothing. After true the caller
+  // does the work on its own thread and must call End or EndFailed with the same Vars.
   // A Var must not stand in both spans, nor twice in `writes`.
   bool TryBegin(VarSpan reads, VarSpan writes);
   void End(VarSpan reads, VarSpan writes);
   void EndFailed(VarSpan reads, VarSpan writes, std::exception_ptr error);
 
   // Schedules the operation. The Vars must live until the operation is destroyed. May
-  // wait when too many bytes are pending (bounded run-ahead); it then counts as blocking
-  // (base/blocking.h). Duplicates, and Vars in both spans, are taken as writes once.
+  // wait when too many bytes are pending (bounded run-ahead); it then counts as
+  // blocking (base/blocking.h). Duplicates, and Vars in both spans, are taken as writes
+  // once.
   virtual void Push(std::unique_ptr<Operation> op, VarSpan reads, VarSpan writes) = 0;
 
   // Returns when all writes of the Var pushed so far are done; throws its failure if
@@ -114,23 +126,33 @@ class Engine {
   virtual void WaitToRead(Var& var) = 0;
   // Returns when all reads and writes pushed so far are done; does not throw.
   virtual void WaitToWrite(Var& var) = 0;
-  // Returns when everything pushed so far, by any thread, is done. Throws the first
-  // failure not thrown yet and takes all others as reported.
+  // Returns when everything pushed so far, by any thread, is done and destroyed; inside
+  // an operation, when what this operation pushed is. Throws the first failure not
+  // thrown yet and takes all others as reported.
   virtual void WaitAll() = 0;
 
-  // No operation is running or waiting in any lane.
+  // Every operation pushed so far is done and destroyed.
   virtual bool Idle() const = 0;
 
-  // Gives events of operations (also inline ones) to `observer`; nullptr: off. Replaced
-  // only between operations.
+  // Gives events of operations (also inline ones) to `observer`; nullptr: off. Several
+  // threads may call it at once. When SetObserver returns, the one before is not being
+  // called and never will be; an observer must not call it.
   virtual void SetObserver(EngineObserver observer) = 0;
   bool observed() const { return observed_.load(std::memory_order_relaxed); }
   // Reports an operation that its caller ran between TryBegin and End.
   virtual void ReportInline(const char* name, const char* layer, Lane lane,
                             int64_t start_ns, int64_t end_ns) = 0;
 
+  // Between Pause and Resume no lane begins an operation. Pause returns when no other
+  // thread of a lane is in one (but for waits inside operations, which then go on only
+  // after Resume). They nest; whoever paused must not wait. A fork does both by itself;
+  // a host language with a global lock calls them around a fork, where it can let go of
+  // that lock (Resume only in the parent: in the child no lane is paused).
+  virtual void Pause() = 0;
+  virtual void Resume() = 0;
+
   // Finishes what was pushed and joins the workers; later pushes run at once on the
-  // calling thread.
+  // calling thread. Does nothing when an operation calls it.
   virtual void Shutdown() = 0;
 
  protected:

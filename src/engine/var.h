@@ -4,8 +4,9 @@
 // is alone, and the order of pushes is kept for each Var.
 //
 // state_ packs the holders: bit 31 a queue exists (kQueued), bit 30 a writer holds it,
-// the rest counts readers. While kQueued is unset, holding and letting go are one atomic
-// instruction each and need no lock; the queue itself belongs to the engine's mutex.
+// the rest counts readers. While kQueued is unset, holding and letting go are one
+// atomic instruction each and need no lock; the queue itself belongs to the engine's
+// mutex.
 
 #ifndef PLAIT_ENGINE_VAR_H_
 #define PLAIT_ENGINE_VAR_H_
@@ -17,6 +18,8 @@
 #include "base/ref.h"
 
 namespace plait {
+
+struct Use;
 
 // An error on its way to the first thread that waits for what it spoilt.
 struct Failure : RefCounted<Failure> {
@@ -68,7 +71,9 @@ class Var {
   // Number of finished writes.
   uint32_t version() const { return version_.load(std::memory_order_relaxed); }
 
-  // The error of the operation that last wrote it, or null. Only a holder may change it.
+  // The error of the operation that last wrote it, or null. Only the holder for writing
+  // may change it, and only a holder may look into it (any other may compare with
+  // null).
   Failure* failure() const { return failure_.load(std::memory_order_acquire); }
   void SetFailure(Failure* failure) {
     if (failure != nullptr) failure->AddRef();
@@ -77,14 +82,14 @@ class Var {
   }
 
  private:
-  friend class ThreadedEngine;
+  friend class VarQueue;
   static constexpr uint32_t kQueued = 1u << 31, kWriter = 1u << 30;
 
   std::atomic<uint32_t> state_{0};
   std::atomic<uint32_t> version_{0};
   std::atomic<Failure*> failure_{nullptr};
-  void* queue_head_ = nullptr;  // guarded by the engine's mutex
-  void* queue_tail_ = nullptr;
+  Use* queue_head_ = nullptr;  // guarded by the engine's mutex
+  Use* queue_tail_ = nullptr;
 };
 
 }  // namespace plait
