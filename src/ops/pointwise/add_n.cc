@@ -15,7 +15,7 @@ struct AddNParams {
 };
 
 // As many as fit into one pointwise operator; more have a kernel.
-constexpr size_t kFused = 8;
+constexpr size_t kFused = 12;
 
 void CheckCount(const AddNParams& p, size_t given) {
   Check(given > 0, "add_n: no array was given; at least one was expected");
@@ -94,7 +94,7 @@ std::vector<SampleInput> Many(int n, Shape shape) {
     .gradient = AddNGradient,
     .pointwise = ApplyAddN,
     .cpu = {{"many", RunAddN, DeclinesFew}},
-    .samples = {{Many(3, {2, 3})}, {Many(1, {4})}, {Many(12, {2, 2})}, {Many(2, {0})}},
+    .samples = {{Many(3, {2, 3})}, {Many(1, {4})}, {Many(14, {2, 2})}, {Many(2, {0})}},
 });
 
 }  // namespace
