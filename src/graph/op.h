@@ -209,7 +209,8 @@ struct OpDef {
 
   // Pointwise operators have an expression, or the one function `fn` of their inputs;
   // their shapes broadcast. They need no kernel and no infer, unless pointwise_if says
-  // that a call with some parameters is not pointwise.
+  // that a call with some parameters is not pointwise. Without pointwise_if, a first
+  // kernel runs the calls that it does not decline.
   std::function<void(const void*, PwCall&)> pointwise;
   std::function<bool(const void*)> pointwise_if;  // null: always
   Fn fn = Fn::kCount;

@@ -86,6 +86,15 @@ Arrays InvokeKernel(const OpDef& op, const ParamsRef& params,
   return results;
 }
 
+// A pointwise operator may have a kernel too, for the calls that this does not decline.
+bool GoesToKernel(const OpDef& op, const Params& params, std::span<const NDArray> in) {
+  if (in.size() > kMaxLazyInputs) return true;
+  if (op.pointwise_if || op.cpu.empty() || !op.cpu[0].declines) return false;
+  Specs specs;
+  for (const NDArray& x : in) specs.push_back({x.shape(), x.dtype()});
+  return op.cpu[0].declines(params.get(), specs, {}) == nullptr;
+}
+
 class ImperativeInvoker final : public Invoker {
  public:
   Values Invoke(const OpDef& op, const ParamsRef& params,
@@ -116,7 +125,7 @@ Arrays Invoke(const OpDef& op, const ParamsRef& params, std::span<const NDArray>
               std::span<const NDArray> out) {
   CheckInputs(op, *params, in);
   Arrays results;
-  if (op.IsPointwise(*params) && in.size() <= kMaxLazyInputs && !in.empty()) {
+  if (op.IsPointwise(*params) && !in.empty() && !GoesToKernel(op, *params, in)) {
     LazyProgram& program = LazyProgram::OfThisThread();
     results = program.Append(op, *params, in, out);
     if (!LazyEnabled()) program.Flush();
