@@ -1,0 +1,175 @@
+// BatchNorm: normalisation of every channel over the batch and space.
+
+#include <cmath>
+
+#include "graph/math.h"
+#include "ops/infer.h"
+#include "ops/nn/normalize.h"
+
+namespace plait {
+namespace {
+
+struct BatchNormParams {
+  double eps = 0.0010000000474974513;
+  float momentum = 0.9f;
+  bool fix_gamma = true;
+  bool use_global_stats = false;
+  bool output_mean_var = false;
+  int axis = 1;
+  bool cudnn_off = false;
+  std::optional<float> min_calib_range, max_calib_range;
+};
+using P = BatchNormParams;
+
+// Statistics and parameters of half types are float32.
+void InferTypes(const P&, Specs& in, Specs& out) {
+  DType& x = in[0].dtype;
+  if (x == DType::kUnknown) x = out[0].dtype;
+  if (x == DType::kUnknown) return;
+  out[0].dtype = x;
+  const DType stats = StatsDType(x);
+  constexpr const char* kNames[] = {"", "gamma", "beta", "moving_mean", "moving_var"};
+  for (size_t i = 1; i < in.size(); ++i) {
+    Check(in[i].dtype == DType::kUnknown || in[i].dtype == stats, ErrorKind::kType,
+          "BatchNorm: ", kNames[i], " is ", in[i].dtype, "; ", stats,
+          " was expected for data of ", x);
+    in[i].dtype = stats;
+  }
+  out[1].dtype = out[2].dtype = stats;
+}
+
+bool Infer(const P& p, Specs& in, Specs& out) {
+  if (!Unify(in[0].shape, out[0].shape)) return false;
+  const Shape& x = in[0].shape;
+  if (!x.rank_known()) return true;
+  const int axis = NormalizeAxis(p.axis, x.rank(), "BatchNorm");
+  Shape channels{x[axis]};
+  constexpr const char* kNames[] = {"", "gamma", "beta", "moving_mean", "moving_var"};
+  for (size_t i = 1; i < in.size(); ++i) {
+    Check(Unify(in[i].shape, channels), "BatchNorm: ", kNames[i], " ", in[i].shape,
+          " does not fit x ", x, " and axis ", axis, "; ", channels, " was expected");
+  }
+  return Unify(out[1].shape, channels) && Unify(out[2].shape, channels);
+}
+
+Norm NormOf(const P& p, const Shape& x) {
+  const int axis = p.axis < 0 ? p.axis + x.rank() : p.axis;
+  return {.sizes = {x.size(0, axis), x[axis], x.size(axis + 1, x.rank()), 1},
+          .stats_axes = 0b10,
+          .affine_axes = 0b10,
+          .fix_gamma = p.fix_gamma,
+          .eps = p.eps};
+}
+
+// In training the batch's own statistics are used, and the moving ones follow them.
+void Forward(const P& p, const KernelArgs& args) {
+  const Norm norm = NormOf(p, args.in[0].shape());
+  const View &x = args.in[0], &mean = args.out[1], &inverse = args.out[2];
+  VisitStats(mean.dtype, [&]<typename A>() {
+    A *moving_mean = args.in[3].data<A>(), *moving_var = args.in[4].data<A>();
+    const A eps = static_cast<A>(p.eps), momentum = static_cast<A>(p.momentum);
+    if (args.training && !p.use_global_stats) {
+      if (norm.Count(0b101) == 0) return;
+      std::vector<A> variance(static_cast<size_t>(norm.sizes[1]));
+      PlainNormStats(norm, x, mean, inverse, variance.data());
+      for (int64_t c = 0; c < norm.sizes[1]; ++c) {
+        const A m = mean.data<A>()[c], var = variance[c];
+        moving_mean[c] = moving_mean[c] * momentum + m * (1 - momentum);
+        moving_var[c] = moving_var[c] * momentum + var * (1 - momentum);
+      }
+    } else {
+      for (int64_t c = 0; c < norm.sizes[1]; ++c) {
+        mean.data<A>()[c] = moving_mean[c];
+        inverse.data<A>()[c] = A(1) / std::sqrt(moving_var[c] + eps);
+      }
+    }
+  });
+  PlainNormApply(norm, x, args.in[1], args.in[2], mean, inverse, args.out[0]);
+}
+
+// With the moving statistics, y is linear in x.
+Values GlobalGradient(const P& p, const GradArgs& g) {
+  const Norm norm = NormOf(p, g.in_spec(0).shape);
+  const DType dtype = g.in_spec(0).dtype, stats = StatsDType(dtype);
+  const Shape channels = norm.Only(norm.affine_axes), &vector = g.in_spec(1).shape;
+  const auto wide = [&](const Value& v) {
+    const Value r = reshape(v, norm.sizes);
+    return dtype == stats ? r : cast(r, stats);
+  };
+  const Value dy = wide(g.dout(0)), r = reshape(g.out(2), channels);
+  const Value scale = p.fix_gamma ? r : r * reshape(g.in(1), channels);
+  const Value dx = reshape(dy * scale, g.in_spec(0).shape);
+  Values result(5);
+  result[0] = dtype == stats ? dx : cast(dx, dtype);
+  if (!p.fix_gamma && g.wants(1)) {
+    const Value hat = (wide(g.in(0)) - reshape(g.out(1), channels)) * r;
+    result[1] = reshape(sum_to(dy * hat, channels), vector);
+  }
+  if (g.wants(2)) result[2] = reshape(sum_to(dy, channels), vector);
+  return result;
+}
+
+Values Gradient(const P& p, const GradArgs& g) {
+  if (!g.training || p.use_global_stats) return GlobalGradient(p, g);
+  const Values d = NormBackward(NormOf(p, g.in_spec(0).shape), g.dout(0), g.in(0),
+                                g.in(1), g.out(1), g.out(2));
+  return {d[0], d[1], d[2], {}, {}};
+}
+
+SampleInput Aux(SampleInput s) {
+  s.differentiable = false;
+  return s;
+}
+
+std::vector<SampleInput> Inputs(Shape x, int64_t channels) {
+  return {Normal(std::move(x)), Uniform({channels}, 0.5, 1.5), Normal({channels}),
+          Aux(Normal({channels})), Aux(Uniform({channels}, 0.5, 1.5))};
+}
+
+const OpDef& batch_norm = Register<P>({
+    .name = "BatchNorm",
+    .aliases = {"_npx_batch_norm"},
+    .doc =
+        "Normalises every channel to mean beta and standard deviation gamma, over the "
+        "batch in training, by the moving statistics otherwise.",
+    .inputs = {{"data", Types::kFloats, "x, with channels along `axis`."},
+               {"gamma", Types::kFloats, "Scale of each channel."},
+               {"beta", Types::kFloats, "Offset of each channel."},
+               {"moving_mean", Types::kFloats, "Moving average of the means."},
+               {"moving_var", Types::kFloats, "Moving average of the variances."}},
+    .outputs = {{"output", Types::kFloats, "Of the shape of x."},
+                {"mean", Types::kFloats, "The means that were used."},
+                {"var", Types::kFloats, "1 / sqrt(variance + eps)."}},
+    .params = {{"eps", &P::eps, "Added to the variance."},
+               {"momentum", &P::momentum,
+                "moving = moving * momentum + batch * (1 - momentum)."},
+               {"fix_gamma", &P::fix_gamma, "gamma counts as 1 and gets no gradient."},
+               {"use_global_stats", &P::use_global_stats,
+                "Uses the moving statistics in training too."},
+               {"output_mean_var", &P::output_mean_var, "Shows mean and var."},
+               {"axis", &P::axis, "The axis of the channels."},
+               {"cudnn_off", &P::cudnn_off, "For GPUs."},
+               {"min_calib_range", &P::min_calib_range, "For quantisation."},
+               {"max_calib_range", &P::max_calib_range, "For quantisation."}},
+    .visible_outputs = [](const P& p) { return p.output_mean_var ? 3 : 1; },
+    .mutates = {3, 4},
+    .types = InferTypes,
+    .infer = Infer,
+    .gradient = Gradient,
+    .uses = {.in = 0b11, .out = 0b110},
+    .cpu = {{"plain", Forward}},
+    .uses_training = true,
+    .cost = [](const P&, const Specs& in,
+               const Specs&) { return 8.0 * static_cast<double>(in[0].shape.size()); },
+    .samples = {{Inputs({4, 3, 2, 2}, 3), {.fix_gamma = false}, true},
+                {Inputs({4, 3, 2, 2}, 3), {}, true},
+                {Inputs({4, 3, 2, 2}, 3), {.fix_gamma = false}},
+                {Inputs({4, 3}, 3), {.eps = 1e-5, .fix_gamma = false}, true},
+                {Inputs({2, 3, 4}, 4), {.fix_gamma = false, .axis = -1}, true},
+                {Inputs({4, 3, 2}, 3),
+                 {.fix_gamma = false, .use_global_stats = true},
+                 true}},
+});
+
+}  // namespace
+}  // namespace plait
