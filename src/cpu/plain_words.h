@@ -228,8 +228,6 @@ inline double FloatOnly(Fn fn, double x, double y) {
       return (x < 0 ? x : 0) - std::log1p(std::exp(-std::fabs(x)));
     case Fn::kSoftrelu:
       return x > 20 ? x : std::log1p(std::exp(x));
-    case Fn::kSoftsign:
-      return x / (1 + std::fabs(x));
     case Fn::kPower:
       return std::pow(x, y);
     case Fn::kHypot:
@@ -293,6 +291,11 @@ T Word(Fn fn, T x, T y, T z) {
     case Fn::kTrunc:
       if constexpr (kFloat)
         return std::trunc(x);
+      else
+        return x;
+    case Fn::kSoftsign:
+      if constexpr (kFloat)
+        return x / (1 + std::fabs(x));
       else
         return x;
     case Fn::kRelu:

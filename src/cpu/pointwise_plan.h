@@ -1,0 +1,146 @@
+// PointwisePlan: a program turned into calls of loops; PointwiseRunner: runs it on
+// tiles.
+//
+// A cell is a pointer to one tile of one value: in an input or output itself, in a
+// buffer of the runner, or a splat (kVectorBytes of equal elements). Planning allocates
+// nothing; both objects live on the stack of their call.
+
+#ifndef PLAIT_CPU_POINTWISE_PLAN_H_
+#define PLAIT_CPU_POINTWISE_PLAN_H_
+
+#include <cstdint>
+#include <span>
+
+#include "cpu/broadcast.h"
+#include "cpu/pointwise.h"
+#include "cpu/simd/kernels.h"
+
+namespace plait::cpu {
+
+class PointwisePlan {
+ public:
+  using Cell = uint16_t;
+  static constexpr int kMaxInputs = PointwiseProgram::kMaxInputs,
+                       kMaxOutputs = PointwiseProgram::kMaxOutputs,
+                       kMaxSteps = PointwiseProgram::kMaxSteps,
+                       kMaxSplats = kMaxInputs + 4 * kMaxSteps,
+                       kMaxBuffers = 2 * kMaxInputs + kMaxSteps + 1;
+  static constexpr Cell kNone = 0, kFirstInput = 1,
+                        kFirstOutput = kFirstInput + kMaxInputs,
+                        kFirstSplat = kFirstOutput + kMaxOutputs,
+                        kFirstBuffer = kFirstSplat + kMaxSplats,
+                        kNumCells = kFirstBuffer + kMaxBuffers;
+
+  // The most elements of a tile.
+  static constexpr int kMaxTile = 1024;
+
+  // `outputs` is empty for a plan whose one output stays in result().
+  PointwisePlan(const PointwiseProgram& program, const Shape& space,
+                std::span<const PointwiseInput> inputs, std::span<void* const> outputs);
+  PointwisePlan(const PointwisePlan&) = delete;
+  PointwisePlan& operator=(const PointwisePlan&) = delete;
+
+  // Elements of a tile: so many that the buffers stay in the L1 cache.
+  int64_t tile() const { return tile_; }
+  // A rough time of one element in picoseconds.
+  int64_t cost() const { return cost_; }
+  bool broadcasts() const { return broadcasts_; }
+  const Broadcaster& broadcaster() const { return broadcaster_; }
+  // The cell of the output; never a splat.
+  Cell result() const { return result_; }
+
+ private:
+  friend class PointwiseRunner;
+  struct Call {
+    Loop loop;
+    Cell x, y, z, out;
+    uint32_t splat;
+    uint32_t elements;  // of a splat that this call makes; 0 for a tile
+  };
+  struct Value {
+    Cell cell = kNone;
+    bool splat = false;
+    bool known = false;
+  };
+  struct Splat {  // a constant, or a scalar input
+    Cell cell;
+    Compute compute;
+    DType dtype;
+    PointwiseConstant constant;
+    const void* data;  // of a scalar input, else nullptr
+  };
+
+  static bool IsBuffer(Cell cell) { return cell >= kFirstBuffer; }
+
+  void CountUses();
+  void CopyThreatenedInputs();
+  void AddStep(int s);
+  void AddOutputs();
+  Value Argument(PointwiseArg arg, Compute compute);
+  Value Input(int i);
+  Value Constant(int index, Compute compute);
+  void Release(PointwiseArg arg);
+  Loop LoopOf(const PointwiseStep& step, bool* narrowed) const;
+  Cell OutputCell(int s, const PointwiseStep& step);
+  void Store(int output, Value value, DType dtype);
+  bool Safe(int output) const { return !(alias_[output] & raw_needed_); }
+  Cell NewBuffer();
+  Cell NewSplat() { return static_cast<Cell>(kFirstSplat + num_splats_++); }
+  void Emit(Loop loop, Value x, Value y, Value z, Cell out, uint32_t elements);
+  void ChooseTile();
+
+  const PointwiseProgram& program_;
+  std::span<const PointwiseInput> inputs_;
+  std::span<void* const> outputs_;
+  const Kernels& kernels_;
+
+  Extent extents_[kMaxInputs];
+  uint8_t input_uses_[kMaxInputs], step_uses_[kMaxSteps];
+  Value input_values_[kMaxInputs], step_values_[kMaxSteps];
+  uint32_t raw_needed_ = 0;      // bit i: input i is still read from its own memory
+  uint32_t alias_[kMaxOutputs];  // the inputs that have an output's memory
+  uint32_t stored_ = 0;          // bit o: output o needs nothing more
+  Cell result_ = kNone;
+
+  Call calls_[3 * kMaxSteps + 3 * kMaxInputs];
+  Call splat_calls_[kMaxSteps * 2];
+  Splat splats_[kMaxSplats];
+  Cell free_[kMaxBuffers];
+  int num_calls_ = 0, num_splat_calls_ = 0, num_splats_ = 0, num_constants_ = 0,
+      num_free_ = 0, num_buffers_ = 0;
+  bool wide_ = false;  // some buffer has elements of 8 bytes
+  bool broadcasts_ = false;
+  int64_t tile_ = kMaxTile, cost_ = 100;
+  Broadcaster broadcaster_;
+};
+
+// Runs a plan; one for each thread.
+class PointwiseRunner {
+ public:
+  explicit PointwiseRunner(const PointwisePlan& plan);
+  PointwiseRunner(const PointwiseRunner&) = delete;
+  PointwiseRunner& operator=(const PointwiseRunner&) = delete;
+
+  // Computes the elements [first, first + n) of the space. 0 < n <= plan.tile().
+  void Run(int64_t first, int64_t n);
+
+  // The output's elements after Run(), for plans without outputs.
+  const void* result() const { return cells_[plan_.result_]; }
+
+ private:
+  static constexpr int kPad = kVectorBytes, kScratch = 80 * 1024;
+
+  void PlaceBroadcast(int input, int64_t first, int64_t n);
+
+  const PointwisePlan& plan_;
+  void* cells_[PointwisePlan::kNumCells];
+  void* expand_buffers_[PointwisePlan::kMaxInputs];
+  int64_t expanded_[PointwisePlan::kMaxInputs];  // what an input's buffer holds
+  int64_t expanded_n_[PointwisePlan::kMaxInputs];
+  alignas(64) char splats_[PointwisePlan::kMaxSplats * kVectorBytes];
+  alignas(64) char scratch_[kScratch];
+};
+
+}  // namespace plait::cpu
+
+#endif  // PLAIT_CPU_POINTWISE_PLAN_H_

@@ -1,0 +1,78 @@
+// Kernels: the table of inner loops that this processor runs, chosen once.
+//
+// Every loop handles n elements of one type. Results do not depend on n, on the
+// position of an element, or on alignment: tails run the same vector code on padded
+// vectors.
+
+#ifndef PLAIT_CPU_SIMD_KERNELS_H_
+#define PLAIT_CPU_SIMD_KERNELS_H_
+
+#include <cstdint>
+
+#include "graph/pointwise.h"
+
+namespace plait::cpu {
+
+inline constexpr int kNumFns = static_cast<int>(Fn::kCount);
+inline constexpr int kNumComputes = static_cast<int>(Compute::kCount);
+inline constexpr int kNumReductions = static_cast<int>(Reduction::kCount);
+
+// Bytes that every target's longest vector fits in.
+inline constexpr int kVectorBytes = 64;
+
+// out[i] = f(x[i], y[i], z[i]) for i < n. Bit k of `splat` says that argument k is only
+// kVectorBytes of equal elements. Arguments that a function does not have are ignored.
+// `out` may be the same as an argument of the same element size.
+using Loop = void (*)(const void* x, const void* y, const void* z, void* out, int64_t n,
+                      unsigned splat);
+
+// acc[r] = acc[r] (op) x[r * length] (op) ... for r < rows. Accumulators are doubles
+// for floats, else the compute type.
+using RowsLoop = void (*)(const void* x, int64_t rows, int64_t length, void* acc);
+
+struct Kernels {
+  Loop step[kNumComputes][kNumFns];
+  Loop cast[kNumComputes][kNumComputes];  // [from][to]
+  Loop cast_to_half;                      // float64 to float32, to be rounded once more
+  Loop not_zero[kNumComputes];            // to int32 0 or 1
+  Loop load[kNumDTypes];                  // from memory to the compute type; never null
+  Loop store[kNumDTypes];   // from the compute type to memory, rounding or wrapping
+  Loop narrow[kNumDTypes];  // rounds or wraps in the compute type; null where exact
+  // Reductions of rows; and accumulation of a row into a row, acc[i] = acc[i] (op)
+  // x[i], into the compute type (x and z are ignored) and into the accumulator's type.
+  RowsLoop rows[kNumReductions][kNumComputes];
+  Loop accumulate_wide[kNumReductions][kNumComputes];
+};
+
+// Thread-safe; built at the first call.
+const Kernels& GetKernels();
+
+// Writes kVectorBytes of equal elements.
+template <typename T>
+inline void FillSplat(void* slot, T value) {
+  T* p = static_cast<T*>(slot);
+  for (int i = 0; i < kVectorBytes / static_cast<int>(sizeof(T)); ++i) p[i] = value;
+}
+
+namespace internal {
+
+// Each fills its part of the table for the chosen target; what is not filled stays
+// with the plain loops.
+void FillPlain(Kernels& k);
+void FillArithmetic(Kernels& k);
+void FillIntegers(Kernels& k);
+void FillConversions(Kernels& k);
+void FillReductions(Kernels& k);
+void FillExponentials(Kernels& k);
+void FillLogarithms(Kernels& k);
+void FillTrigonometry(Kernels& k);
+void FillSpecial(Kernels& k);
+
+// For tests: makes GetKernels() return the table of one of Highway's targets, or the
+// plain loops for 0, or again this processor's for -1. Not thread-safe.
+void UseTargetForTest(int64_t target);
+
+}  // namespace internal
+}  // namespace plait::cpu
+
+#endif  // PLAIT_CPU_SIMD_KERNELS_H_

@@ -1,0 +1,194 @@
+// Loops over arrays around a vector word; compiled once for every target.
+//
+// A word is a struct with `V operator()(D d, V x [, V y [, V z]]) const`, where each
+// lane of the result depends on the same lane of the arguments only. kHeavy words are
+// instantiated once, not once for whole vectors and once for the tail.
+
+// Repeated for every target: the guard is Highway's toggle.
+#if defined(PLAIT_CPU_SIMD_LOOPS_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PLAIT_CPU_SIMD_LOOPS_H_
+#undef PLAIT_CPU_SIMD_LOOPS_H_
+#else
+#define PLAIT_CPU_SIMD_LOOPS_H_
+#endif
+
+#include <cstdint>
+#include <cstring>
+
+#include "cpu/simd/kernels.h"
+#include "cpu/simd/targets.h"
+#include "hwy/highway.h"
+
+#if PLAIT_HAVE_VECTORS
+
+HWY_BEFORE_NAMESPACE();
+namespace plait::cpu::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+#ifndef PLAIT_WORD1
+// A word that is one expression of the vectors x, y, z.
+#define PLAIT_WORD1(Name, expression)         \
+  struct Name {                               \
+    static constexpr bool kHeavy = false;     \
+    template <class D, class V>               \
+    HWY_INLINE V operator()(D d, V x) const { \
+      (void)d;                                \
+      return expression;                      \
+    }                                         \
+  }
+#define PLAIT_WORD2(Name, expression)              \
+  struct Name {                                    \
+    static constexpr bool kHeavy = false;          \
+    template <class D, class V>                    \
+    HWY_INLINE V operator()(D d, V x, V y) const { \
+      (void)d;                                     \
+      return expression;                           \
+    }                                              \
+  }
+
+#endif
+
+template <typename T>
+using Tag = hn::ScalableTag<T>;
+
+// 1 where the mask is true, else 0.
+template <class D, class M>
+HWY_INLINE hn::Vec<D> OneIf(D d, M mask) {
+  return hn::IfThenElseZero(mask, hn::Set(d, 1));
+}
+// As C's !=: Highway's own is false for NaN.
+template <class V>
+HWY_INLINE auto Unequal(V x, V y) {
+  return hn::Not(hn::Eq(x, y));
+}
+template <class D, class V>
+HWY_INLINE hn::Mask<D> NotZero(D d, V x) {
+  return Unequal(x, hn::Zero(d));
+}
+
+// The first `count` elements, zeros behind them; touches no memory past them.
+template <class D, typename T = hn::TFromD<D>>
+HWY_INLINE hn::Vec<D> LoadTail(D d, const T* p, size_t count) {
+  if constexpr (HWY_ARCH_X86 && sizeof(T) >= 4) {
+    return hn::MaskedLoad(hn::FirstN(d, count), d, p);
+  } else {
+    HWY_ALIGN T padded[hn::MaxLanes(d)] = {};
+    std::memcpy(padded, p, count * sizeof(T));
+    return hn::Load(d, padded);
+  }
+}
+
+template <class D, typename T = hn::TFromD<D>>
+HWY_INLINE void StoreTail(hn::Vec<D> v, D d, T* p, size_t count) {
+  if constexpr (HWY_ARCH_X86 && sizeof(T) >= 4) {
+    hn::BlendedStore(v, hn::FirstN(d, count), d, p);
+  } else {
+    HWY_ALIGN T padded[hn::MaxLanes(d)];
+    hn::Store(v, d, padded);
+    std::memcpy(p, padded, count * sizeof(T));
+  }
+}
+
+// One argument of a loop: a pointer that moves on, or stays on a splat.
+template <typename T>
+struct Stream {
+  const T* p;
+  size_t step;
+  HWY_INLINE Stream(const void* data, bool splat, size_t lanes)
+      : p(static_cast<const T*>(data)), step(splat ? 0 : lanes) {}
+  template <class D>
+  HWY_INLINE hn::Vec<D> Next(D d) {
+    const hn::Vec<D> v = hn::LoadU(d, p);
+    p += step;
+    return v;
+  }
+  template <class D>
+  HWY_INLINE hn::Vec<D> Tail(D d, size_t count) const {
+    return LoadTail(d, p, count);
+  }
+};
+
+// Runs one(vector source) on whole vectors, then on the tail. `one` is a functor that
+// takes a loader, so that a heavy word is compiled only once.
+template <typename T, class Word, int kArity>
+struct StepLoop {
+  using D = Tag<T>;
+  using V = hn::Vec<D>;
+
+  static HWY_INLINE V Apply(D d, V x, V y, V z) {
+    if constexpr (kArity == 1) return Word()(d, x);
+    if constexpr (kArity == 2) return Word()(d, x, y);
+    if constexpr (kArity == 3) return Word()(d, x, y, z);
+  }
+
+  static void Run(const void* x, const void* y, const void* z, void* out, int64_t n,
+                  unsigned splat) {
+    const D d;
+    const size_t lanes = hn::Lanes(d);
+    Stream<T> a(x, splat & 1, lanes), b(y, splat & 2, lanes), c(z, splat & 4, lanes);
+    T* to = static_cast<T*>(out);
+    size_t left = static_cast<size_t>(n);
+    const V none = hn::Zero(d);
+    if constexpr (Word::kHeavy) {
+      while (left >= lanes) {
+        hn::StoreU(Apply(d, a.Next(d), kArity > 1 ? b.Next(d) : none,
+                         kArity > 2 ? c.Next(d) : none),
+                   d, to);
+        to += lanes;
+        left -= lanes;
+      }
+      if (left == 0) return;
+      // The tail goes through the loop above once more, on padded vectors.
+      HWY_ALIGN T padded[4][hn::MaxLanes(d)];
+      hn::Store(a.Tail(d, left), d, padded[0]);
+      if (kArity > 1) hn::Store(b.Tail(d, left), d, padded[1]);
+      if (kArity > 2) hn::Store(c.Tail(d, left), d, padded[2]);
+      Run(padded[0], padded[1], padded[2], padded[3], static_cast<int64_t>(lanes), 0);
+      StoreTail(hn::Load(d, padded[3]), d, to, left);
+    } else {
+      for (; left >= lanes; left -= lanes, to += lanes) {
+        const V vx = a.Next(d);
+        const V vy = kArity > 1 ? b.Next(d) : none;
+        const V vz = kArity > 2 ? c.Next(d) : none;
+        hn::StoreU(Apply(d, vx, vy, vz), d, to);
+      }
+      if (left == 0) return;
+      const V vx = a.Tail(d, left);
+      const V vy = kArity > 1 ? b.Tail(d, left) : none;
+      const V vz = kArity > 2 ? c.Tail(d, left) : none;
+      StoreTail(Apply(d, vx, vy, vz), d, to, left);
+    }
+  }
+};
+
+template <class Word, typename T, int kArity>
+HWY_INLINE void SetStep(Kernels& k, Compute compute, Fn fn) {
+  k.step[static_cast<int>(compute)][static_cast<int>(fn)] =
+      StepLoop<T, Word, kArity>::Run;
+}
+
+// For float32 and float64.
+template <class Word, int kArity = 1>
+HWY_INLINE void SetFloat(Kernels& k, Fn fn) {
+  SetStep<Word, float, kArity>(k, Compute::kF32, fn);
+  SetStep<Word, double, kArity>(k, Compute::kF64, fn);
+}
+// For the three integer types.
+template <class Word, int kArity = 1>
+HWY_INLINE void SetInteger(Kernels& k, Fn fn) {
+  SetStep<Word, int32_t, kArity>(k, Compute::kI32, fn);
+  SetStep<Word, int64_t, kArity>(k, Compute::kI64, fn);
+  SetStep<Word, uint64_t, kArity>(k, Compute::kU64, fn);
+}
+template <class Word, int kArity = 1>
+HWY_INLINE void SetAll(Kernels& k, Fn fn) {
+  SetFloat<Word, kArity>(k, fn);
+  SetInteger<Word, kArity>(k, fn);
+}
+
+}  // namespace plait::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // PLAIT_HAVE_VECTORS
+#endif  // PLAIT_CPU_SIMD_LOOPS_H_
