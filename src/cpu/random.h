@@ -22,7 +22,7 @@ void FillUniformBits(RandomStream stream, int64_t first, uint32_t* out, int64_t 
 // In [0, 1): multiples of 2^-24, or of 2^-53. Made of one word, or two.
 void FillUniform(RandomStream stream, int64_t first, float* out, int64_t n);
 void FillUniform(RandomStream stream, int64_t first, double* out, int64_t n);
-// Mean 0, variance 1; the magnitude is at most 6.3, or 8.3.
+// Mean 0, variance 1; the magnitude is at most 6.4, or 8.3.
 void FillNormal(RandomStream stream, int64_t first, float* out, int64_t n);
 void FillNormal(RandomStream stream, int64_t first, double* out, int64_t n);
 

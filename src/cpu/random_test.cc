@@ -88,8 +88,8 @@ TEST(Random, TheNumbersOfASeedNeverChange) {
   EXPECT_THAT(d, testing::ElementsAre(0x1.24f0c571f777cp+0, -0x1.9a076df8c4b87p-1,
                                       -0x1.5da0f7491d7a2p-6));
   ElementRandom random(s, 0);
-  EXPECT_EQ(random.NextUint32(), 1570977322u);
-  EXPECT_EQ(random.NextNormal(), -0x1.06276d1561334p+0);
+  EXPECT_EQ(random.NextUint32(), 810232516u);
+  EXPECT_EQ(random.NextNormal(), 0x1.5f4e9af3cf67ep-2);
 }
 
 template <typename T>
@@ -141,13 +141,13 @@ TEST(Random, NormalNumbersAreQuantiles) {
         step < 50'000 ? step * 42'949 : (uint64_t{1} << (step % 52)) * (1 + step % 7);
     const uint32_t word = static_cast<uint32_t>(bits) & 0x7FFFFFFF;
     const long double p = (word + 0.5L) / 0x1p32L;
-    ASSERT_NEAR(below(-NormalOf(word)) / p, 1, 6e-6) << word;
+    ASSERT_NEAR(below(-NormalOf(word)) / p, 1, 1.2e-5) << word;
     ASSERT_EQ(NormalOf(word | 0x80000000), -NormalOf(word));
     const uint64_t pair = bits << 11 & ~(uint64_t{1} << 63);
     const double x = IsFarTail(pair) ? FarNormalOf(pair) : NormalOf(pair);
     ASSERT_NEAR(below(-x) / TailOf(pair), 1, 4e-14) << pair;
   }
-  EXPECT_LT(std::abs(NormalOf(uint32_t{0})), 6.3f);
+  EXPECT_LT(std::abs(NormalOf(uint32_t{0})), 6.4f);
   EXPECT_LT(std::abs(FarNormalOf(0)), 8.3);
   EXPECT_GT(NormalOf(uint32_t{0x7FFFFFFF}), 0.0f);
   EXPECT_EQ(FarNormalOf(uint64_t{1} << 63), -FarNormalOf(0));

@@ -82,7 +82,7 @@ inline double Log(double x) {
 // comes from one more bit.
 inline constexpr double kMiddle = 0.425, kMiddleSquare = 0.180625;
 
-// Negative where the first bit is 1; |result| <= 6.3.
+// Negative where the first bit is 1; |result| <= 6.4.
 inline float NormalOf(uint32_t bits) {
   static constexpr float kA[] = {3.3871327179f, 50.434271938f, 159.29113202f,
                                  59.109374720f};
