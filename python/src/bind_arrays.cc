@@ -81,14 +81,20 @@ Shape ShapeOfBuffer(const Py_buffer& view) {
 }  // namespace
 
 void BindArrays(nb::module_& m) {
-  m.def("empty", [](nb::object shape, nb::object dtype, int type, int id) {
-    return NDArray::Empty(ShapeFromPython(shape.ptr()), DTypeFromPython(dtype.ptr()),
-                          DeviceOf(type, id));
-  });
+  m.def(
+      "empty",
+      [](nb::object shape, nb::object dtype, int type, int id) {
+        return NDArray::Empty(ShapeFromPython(shape.ptr()), DTypeFromPython(dtype.ptr()),
+                              DeviceOf(type, id));
+      },
+      nb::arg("shape"), nb::arg("dtype").none(), nb::arg("device_type"),
+      nb::arg("device_id"));
   m.def(
       "dtype_name",
-      [](nb::object dtype) { return std::string(Name(DTypeFromPython(dtype.ptr()))); },
-      "The name of anything that stands for a dtype.");
+      [](nb::object dtype) {
+        return std::string(Name(DTypeFromPython(dtype.ptr())));
+      },
+      nb::arg("dtype").none(), "The name of anything that stands for a dtype.");
 
   m.def("from_buffer", [](nb::object source, nb::object dtype, int type, int id) {
     // Copies, and converts when another dtype is asked for.
@@ -99,7 +105,7 @@ void BindArrays(nb::module_& m) {
     NDArray a = NDArray::Empty(shape, want, DeviceOf(type, id));
     if (a.size() > 0) cpu::Convert(buffer->buf, own, a.data(), want, a.size());
     return a;
-  });
+  }, nb::arg("source"), nb::arg("dtype").none(), nb::arg("device_type"), nb::arg("device_id"));
   m.def("copy_to_buffer", [](const NDArray& a, nb::object target) {
     const Buffer buffer(target.ptr(), PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE);
     Check(buffer->len == a.nbytes(), "asnumpy: a buffer of ", buffer->len,

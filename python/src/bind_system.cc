@@ -68,7 +68,7 @@ void BindSystem(nb::module_& m) {
     PyObject* text = name.release().ptr();
     PyUnicode_InternInPlace(&text);
     CurrentLayer() = PyUnicode_AsUTF8(text);
-  });
+  }, nb::arg("name").none());
 }
 
 }  // namespace plait::python
