@@ -16,7 +16,7 @@ class EngineFailure : public BothEngines {
   std::string AllError() {
     return ErrorOf([&] { engine().WaitAll(); });
   }
-  int abandoned_ = 0;
+  std::atomic<int> abandoned_{0};
 };
 
 INSTANTIATE_TEST_SUITE_P(Engine, EngineFailure, testing::Bool(), EngineName);

@@ -250,7 +250,7 @@ TEST_P(BothEngines, AfterShutdownPushesRunAtOnce) {
       },
       {}, {&var}, Lane::kCallback);
   EXPECT_EQ(done, 21);
-  int abandoned = 0;
+  std::atomic<int> abandoned{0};
   Var* const writes[] = {&var};
   engine().Push(std::make_unique<Bad>("bad: after the end", &abandoned), {}, writes);
   EXPECT_EQ(abandoned, 1);

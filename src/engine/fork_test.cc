@@ -73,7 +73,7 @@ TEST_F(Fork, QueuedOperationsRunInBoth) {
   for (int i = 0; i < 50; ++i) {
     PushTo(
         engine,
-        [&] {
+        [&done, i] {
           SleepMs(i == 0 ? 10 : 0);
           ++done;
         },

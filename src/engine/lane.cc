@@ -54,7 +54,10 @@ Node* LaneState::Take() {
 
 void LaneState::ResetInChild(bool self) {
   new (&wake_) std::condition_variable;
-  new (&threads_) std::vector<std::thread>;  // the handles of lost threads leak
+  // Handles of threads that do not exist can be neither joined nor destroyed.
+  static auto* const lost = new std::vector<std::thread>;
+  for (std::thread& thread : threads_) lost->push_back(std::move(thread));
+  threads_.clear();
   workers_ = self ? 1 : 0;
   blocked_ = asleep_ = looking_ = wake_ups_ = 0;
   threads_each_ = 1;

@@ -86,12 +86,12 @@ TEST(Lanes, CallbacksThatWaitInsideDoNotUseUpTheWorkers) {
   std::vector<Var> out(kChain + 1), inner(kChain);
   std::vector<int> value(kChain + 1, 0);
   Gate all_pushed;
-  PushTo(engine, [&] { all_pushed.Wait(); }, {}, {&out[0]});
   // The last one first: all others have to run while it waits.
   for (int i = kChain - 1; i >= 0; --i) {
     PushTo(
         engine,
         [&, i] {
+          all_pushed.Wait();
           engine.WaitToRead(out[i]);
           int x = value[i];
           PushTo(engine, [&x] { ++x; }, {}, {&inner[i]});

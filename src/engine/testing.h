@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <memory>
@@ -71,7 +72,7 @@ void PushTo(Engine& engine, F f, const Vars& reads, const Vars& writes,
 // An operation that throws, and counts how often it was abandoned.
 class Bad final : public Operation {
  public:
-  Bad(std::string text, int* abandoned)
+  Bad(std::string text, std::atomic<int>* abandoned)
       : text_(std::move(text)), abandoned_(abandoned) {}
   void Run() override { throw Error(ErrorKind::kValue, text_); }
   void Abandon() noexcept override { ++*abandoned_; }
@@ -79,7 +80,7 @@ class Bad final : public Operation {
 
  private:
   std::string text_;
-  int* abandoned_;
+  std::atomic<int>* abandoned_;
 };
 
 // The text of the Error that f throws, or "".

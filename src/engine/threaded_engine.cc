@@ -232,7 +232,9 @@ void ThreadedEngine::AfterForkInChild() {
   for (LaneState& lane : lanes_) lane.ResetInChild(&lane == own);
   busy_ = own != nullptr ? 1 : 0;
   // The rest of the operation that forked must not use the pool of the parent.
-  if (own != nullptr) new ScopedComputeThreads(1);
+  if (own != nullptr) {
+    [[maybe_unused]] static auto* const for_ever = new ScopedComputeThreads(1);
+  }
 }
 
 void ThreadedEngine::RestartInChild() {
