@@ -6,8 +6,8 @@
 //
 // Invariants: (1) a block starts at a multiple of kAlignment and may be read up to the
 // next multiple of kAlignment after its end (vector loads of a tail). (2) live <= peak
-// and live <= reserved. (3) A freed block is kept for reuse in its size class until
-// EmptyCache, the hard limit, or a failed system allocation gives it back.
+// and live <= reserved. (3) A freed block is kept for reuse until EmptyCache, a bound of
+// the pool (docs/design/memory.md) or a failed system allocation gives it back.
 
 #ifndef PLAIT_MEMORY_STORAGE_H_
 #define PLAIT_MEMORY_STORAGE_H_
@@ -33,10 +33,10 @@ Block Allocate(Device device, size_t bytes);
 void Free(Device device, Block block) noexcept;
 
 struct Stats {
-  size_t live = 0;      // bytes in blocks that are in use
-  size_t peak = 0;      // the most that live has been since ResetPeak
-  size_t reserved = 0;  // bytes taken from the system: live and cached
-  size_t limit = 0;     // 0: none
+  size_t live = 0;           // bytes in blocks that are in use
+  size_t peak = 0;           // the most that live has been since ResetPeak
+  size_t reserved = 0;       // bytes taken from the system: live and cached
+  size_t limit = 0;          // 0: none
   uint64_t allocations = 0;  // calls of Allocate with bytes > 0
 };
 Stats GetStats(Device device);
