@@ -6,8 +6,8 @@
 //
 // Invariants: (1) a block starts at a multiple of kAlignment and may be read up to the
 // next multiple of kAlignment after its end (vector loads of a tail). (2) live <= peak
-// and live <= reserved. (3) A freed block is kept for reuse until EmptyCache, a bound of
-// the pool (docs/design/memory.md) or a failed system allocation gives it back.
+// and live <= reserved. (3) A freed block is kept for reuse until EmptyCache, a bound
+// of the pool (docs/design/memory.md) or a failed system allocation gives it back.
 
 #ifndef PLAIT_MEMORY_STORAGE_H_
 #define PLAIT_MEMORY_STORAGE_H_
