@@ -66,8 +66,10 @@ void SameTypes(const OpDef& op, Specs& in, Specs& out) {
   DType dtype = DType::kUnknown;
   for (const Spec& spec : in) {
     if (spec.dtype == DType::kUnknown) continue;
-    Check(dtype == DType::kUnknown || dtype == spec.dtype, ErrorKind::kType, op.name,
-          ": inputs are ", Text(in), "; one dtype for all of them was expected");
+    if (dtype != DType::kUnknown && dtype != spec.dtype) [[unlikely]] {
+      Fail(ErrorKind::kType, op.name, ": inputs are ", Text(in),
+           "; one dtype for all of them was expected");
+    }
     dtype = spec.dtype;
   }
   for (const Spec& spec : out) {
@@ -166,11 +168,14 @@ void InferAll(const OpDef& op, const Params& params, Specs& in, Specs& out) {
   } else {
     SameTypes(op, in, out);
   }
-  const bool fits = op.infer == nullptr || op.infer(params.get(), in, out);
-  Check(fits, op.name, ": inputs ", Text(in), " do not fit together");
+  if (op.infer != nullptr && !op.infer(params.get(), in, out)) [[unlikely]] {
+    Fail(ErrorKind::kValue, op.name, ": inputs ", Text(in), " do not fit together");
+  }
   for (const Spec& spec : out) {
-    Check(spec.shape.known() && spec.dtype != DType::kUnknown, ErrorKind::kRuntime,
-          op.name, ": outputs ", Text(out), " do not follow from inputs ", Text(in));
+    if (!spec.shape.known() || spec.dtype == DType::kUnknown) [[unlikely]] {
+      Fail(ErrorKind::kRuntime, op.name, ": outputs ", Text(out),
+           " do not follow from inputs ", Text(in));
+    }
   }
 }
 
