@@ -14,7 +14,8 @@ foreach(room ${ROOMS})
     continue()
   endif()
   add_executable(${room}_tests ${tests})
-  target_link_libraries(${room}_tests PRIVATE plait plait_flags GTest::gtest_main)
+  target_link_libraries(${room}_tests PRIVATE plait plait_flags ${HWY}
+    GTest::gtest_main)
   gtest_discover_tests(${room}_tests DISCOVERY_TIMEOUT 60
     PROPERTIES LABELS ${room} TIMEOUT 300)
   add_dependencies(plait_tests ${room}_tests)
