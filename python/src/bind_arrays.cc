@@ -1,5 +1,6 @@
 // Making arrays, views of them, and exchange with NumPy and through DLPack.
 
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -9,6 +10,7 @@
 #include "cpu/pointwise.h"
 #include "dlpack.h"
 #include "engine/engine.h"
+#include "ndarray/array_file.h"
 #include "run/invoke.h"
 #include "run/tape.h"
 
@@ -72,6 +74,10 @@ DType DTypeOfFormat(const char* format, Py_ssize_t itemsize) {
   Fail(ErrorKind::kType, "array: a buffer of format '", f, "' has no dtype here");
 }
 
+std::pair<std::vector<std::string>, std::vector<NDArray>> Pair(NamedArrays content) {
+  return {std::move(content.names), std::move(content.arrays)};
+}
+
 Shape ShapeOfBuffer(const Py_buffer& view) {
   Shape shape;
   for (int i = 0; i < view.ndim; ++i) shape.Append(view.shape[i]);
@@ -84,28 +90,30 @@ void BindArrays(nb::module_& m) {
   m.def(
       "empty",
       [](nb::object shape, nb::object dtype, int type, int id) {
-        return NDArray::Empty(ShapeFromPython(shape.ptr()), DTypeFromPython(dtype.ptr()),
-                              DeviceOf(type, id));
+        return NDArray::Empty(ShapeFromPython(shape.ptr()),
+                              DTypeFromPython(dtype.ptr()), DeviceOf(type, id));
       },
       nb::arg("shape"), nb::arg("dtype").none(), nb::arg("device_type"),
       nb::arg("device_id"));
   m.def(
       "dtype_name",
-      [](nb::object dtype) {
-        return std::string(Name(DTypeFromPython(dtype.ptr())));
-      },
+      [](nb::object dtype) { return std::string(Name(DTypeFromPython(dtype.ptr()))); },
       nb::arg("dtype").none(), "The name of anything that stands for a dtype.");
 
-  m.def("from_buffer", [](nb::object source, nb::object dtype, int type, int id) {
-    // Copies, and converts when another dtype is asked for.
-    const Buffer buffer(source.ptr());
-    const DType own = DTypeOfFormat(buffer->format, buffer->itemsize);
-    const Shape shape = ShapeOfBuffer(*buffer);
-    const DType want = dtype.is_none() ? own : DTypeFromPython(dtype.ptr());
-    NDArray a = NDArray::Empty(shape, want, DeviceOf(type, id));
-    if (a.size() > 0) cpu::Convert(buffer->buf, own, a.data(), want, a.size());
-    return a;
-  }, nb::arg("source"), nb::arg("dtype").none(), nb::arg("device_type"), nb::arg("device_id"));
+  m.def(
+      "from_buffer",
+      [](nb::object source, nb::object dtype, int type, int id) {
+        // Copies, and converts when another dtype is asked for.
+        const Buffer buffer(source.ptr());
+        const DType own = DTypeOfFormat(buffer->format, buffer->itemsize);
+        const Shape shape = ShapeOfBuffer(*buffer);
+        const DType want = dtype.is_none() ? own : DTypeFromPython(dtype.ptr());
+        NDArray a = NDArray::Empty(shape, want, DeviceOf(type, id));
+        if (a.size() > 0) cpu::Convert(buffer->buf, own, a.data(), want, a.size());
+        return a;
+      },
+      nb::arg("source"), nb::arg("dtype").none(), nb::arg("device_type"),
+      nb::arg("device_id"));
   m.def("copy_to_buffer", [](const NDArray& a, nb::object target) {
     const Buffer buffer(target.ptr(), PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE);
     Check(buffer->len == a.nbytes(), "asnumpy: a buffer of ", buffer->len,
@@ -152,6 +160,30 @@ void BindArrays(nb::module_& m) {
   m.def("assign", [](nb::handle target, const NDArray& value) {
     // target[:] = value, recorded as an assignment that cuts the history.
     CopyInto(value, ArrayOf(target.ptr()));
+  });
+
+  m.def("save_params",
+        [](const std::string& path, const std::vector<std::string>& names,
+           const std::vector<NDArray>& arrays) {
+          SaveParams(path, {names, arrays});
+        });
+  m.def("load_params", [](const std::string& path) { return Pair(LoadParams(path)); });
+  m.def("load_params_bytes", [](nb::bytes data) {
+    return Pair(ParseParams({data.c_str(), data.size()}, "buffer"));
+  });
+  m.def("save_safetensors",
+        [](const std::string& path, const std::vector<std::string>& names,
+           const std::vector<NDArray>& arrays) {
+          SaveSafetensors(path, {names, arrays});
+        });
+  m.def("load_safetensors",
+        [](const std::string& path) { return Pair(LoadSafetensors(path)); });
+  m.def("dump_array", [](const NDArray& a) {
+    const std::string bytes = DumpArray(a);
+    return nb::bytes(bytes.data(), bytes.size());
+  });
+  m.def("load_array", [](nb::bytes data) {
+    return ParseArray({data.c_str(), data.size()});
   });
 
   m.def("to_dlpack", [](const NDArray& a) { return nb::steal(ToDLPack(a)); });

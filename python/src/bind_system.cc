@@ -59,16 +59,19 @@ void BindSystem(nb::module_& m) {
     }
     return rows;
   });
-  m.def("set_layer", [](nb::object name) {
-    // The name must live as long as the call; interned strings live for ever.
-    if (name.is_none()) {
-      CurrentLayer() = "";
-      return;
-    }
-    PyObject* text = name.release().ptr();
-    PyUnicode_InternInPlace(&text);
-    CurrentLayer() = PyUnicode_AsUTF8(text);
-  }, nb::arg("name").none());
+  m.def(
+      "set_layer",
+      [](nb::object name) {
+        // The name must live as long as the call; interned strings live for ever.
+        if (name.is_none()) {
+          CurrentLayer() = "";
+          return;
+        }
+        PyObject* text = name.release().ptr();
+        PyUnicode_InternInPlace(&text);
+        CurrentLayer() = PyUnicode_AsUTF8(text);
+      },
+      nb::arg("name").none());
 }
 
 }  // namespace plait::python
