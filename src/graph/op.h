@@ -9,6 +9,7 @@
 #define PLAIT_GRAPH_OP_H_
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -157,6 +158,7 @@ struct OpSpec {
   std::vector<InputDef> inputs = {};
   std::vector<OutputDef> outputs = {{}};
   std::vector<Param<P>> params = {};
+  std::optional<P> defaults = {};  // where one struct serves operators that differ
   bool variable_inputs = false;
   const char* count_param = nullptr;
   std::vector<bool> (*optional_inputs)(const P&) = nullptr;
@@ -315,9 +317,10 @@ const OpDef& Register(OpSpec<P> s) {
     op.samples.push_back(
         {sample.inputs, MakeParams(sample.params), sample.training, sample.tolerance});
   }
-  op.defaults = MakeParams(P{});
-  op.new_params = [] {
-    auto* p = new ParamsOf<P>(P{});
+  const P defaults = s.defaults ? *s.defaults : P{};
+  op.defaults = MakeParams(defaults);
+  op.new_params = [defaults] {
+    auto* p = new ParamsOf<P>(defaults);
     return std::pair<void*, ParamsRef>(&p->value, ParamsRef(p));
   };
   return AddOp(std::move(op));
