@@ -18,7 +18,7 @@
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace plait::cpu {
+namespace plait::cpu::kernel {
 namespace HWY_NAMESPACE {
 
 // A panel of B (kMaxK x columns) stays in L1, a block of A (kMaxRows x kMaxK) in L2.
@@ -26,10 +26,6 @@ constexpr int64_t kMaxK = 256;
 constexpr int64_t kMaxRows = 120;
 template <typename T>
 constexpr int64_t kMaxColumns = 4096 / sizeof(T);
-
-constexpr int64_t CeilDiv(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
 
 template <typename T>
 Operand<T> RowsOfA(const GemmProblem<T>& p) {
@@ -39,18 +35,6 @@ template <typename T>
 Operand<T> ColumnsOfB(const GemmProblem<T>& p) {
   return p.trans_b ? Operand<T>{p.b, p.ldb, 1} : Operand<T>{p.b, 1, p.ldb};
 }
-
-// Column panels of B: kTileColumns wide, the last as few vectors as will do.
-template <typename T>
-struct ColumnPanel {
-  ColumnPanel(int64_t n, int64_t j)
-      : columns(std::min<int64_t>(kTileColumns<T>, n - j)),
-        vecs(static_cast<int>(CeilDiv(columns, kLanes<T>))),
-        width(vecs * kLanes<T>) {}
-  int64_t columns;
-  int vecs;
-  int64_t width;
-};
 
 template <typename T>
 TileStore<T> StoreOf(const GemmProblem<T>& p, int64_t i, int64_t j, bool first) {
@@ -287,21 +271,22 @@ void OwnF64(const GemmProblem<double>& p) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace plait::cpu
+}  // namespace plait::cpu::kernel
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace plait::cpu {
+namespace kernel {
 
 HWY_EXPORT(OwnF32);
 HWY_EXPORT(OwnF64);
+void Run(const GemmProblem<float>& p) { HWY_DYNAMIC_DISPATCH(OwnF32)(p); }
+void Run(const GemmProblem<double>& p) { HWY_DYNAMIC_DISPATCH(OwnF64)(p); }
 
-void OwnGemm(const GemmProblem<float>& p) {
-  HWY_DYNAMIC_DISPATCH(OwnF32)(p);
-}
-void OwnGemm(const GemmProblem<double>& p) {
-  HWY_DYNAMIC_DISPATCH(OwnF64)(p);
-}
+}  // namespace kernel
+
+void OwnGemm(const GemmProblem<float>& p) { kernel::Run(p); }
+void OwnGemm(const GemmProblem<double>& p) { kernel::Run(p); }
 
 }  // namespace plait::cpu
 #endif  // HWY_ONCE

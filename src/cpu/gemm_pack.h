@@ -16,7 +16,7 @@
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace plait::cpu {
+namespace plait::cpu::kernel {
 namespace HWY_NAMESPACE {
 
 // An operand by its strides: element (i, p) is at data[i * row + p * k].
@@ -88,9 +88,23 @@ HWY_INLINE int64_t TransposeRows(D d, const T* from, int64_t row, int64_t n, int
 template <typename T>
 void Pack(const Operand<T>& x, int64_t n, int64_t k, int64_t width, T* to) {
   if (x.row == 1) {
+    const TileTag<T> d;
+    const int64_t whole = n / kLanes<T> * kLanes<T>, rest = n - whole;
+    const auto mask = hn::FirstN(d, static_cast<size_t>(rest));
     for (int64_t p = 0; p < k; ++p, to += width) {
-      std::copy_n(x.data + p * x.k, n, to);
-      std::fill(to + n, to + width, T(0));
+      const T* from = x.data + p * x.k;
+      for (int64_t i = 0; i < whole; i += kLanes<T>) {
+        hn::StoreU(hn::LoadU(d, from + i), d, to + i);
+      }
+      if (rest == 0) continue;
+      if (!kSafeMasks) {
+        std::copy_n(from + whole, rest, to + whole);
+        std::fill(to + n, to + width, T(0));
+      } else if (whole + kLanes<T> <= width) {
+        hn::StoreU(hn::MaskedLoad(mask, d, from + whole), d, to + whole);
+      } else {
+        hn::BlendedStore(hn::MaskedLoad(mask, d, from + whole), mask, d, to + whole);
+      }
     }
     return;
   }
@@ -109,7 +123,7 @@ void Pack(const Operand<T>& x, int64_t n, int64_t k, int64_t width, T* to) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace plait::cpu
+}  // namespace plait::cpu::kernel
 HWY_AFTER_NAMESPACE();
 
 #endif  // PLAIT_CPU_GEMM_PACK_H_

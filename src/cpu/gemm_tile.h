@@ -1,7 +1,7 @@
 // The register tile of every matrix product here, for the Highway target at hand.
 //
-// Included once for each target, after hwy/foreach_target.h. A tile is kRows rows by
-// kVecs vectors of C; its sum runs over k in order, by fused multiply-add where the
+// Included once for each target, after hwy/foreach_target.h. A tile is some rows by one
+// or two vectors of C; its sum runs over k in order, by fused multiply-add where the
 // target has it. So an element of C never depends on how C was cut into tiles.
 
 #if defined(PLAIT_CPU_GEMM_TILE_H_) == defined(HWY_TARGET_TOGGLE)
@@ -12,15 +12,12 @@
 #endif
 
 #include <algorithm>
-#include <array>
-#include <cstddef>
 #include <cstdint>
-#include <utility>
 
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace plait::cpu {
+namespace plait::cpu::kernel {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -48,181 +45,40 @@ struct TileStore {
   bool relu = false;
 };
 
-// Applies `s` to a tile of `rows` rows, `width` values apart, of `columns` <= width.
-template <typename T>
-HWY_NOINLINE void FinishTile(const T* HWY_RESTRICT sums, int rows, int64_t width,
-                             int64_t columns, const TileStore<T>& s) {
-  const TileTag<T> d;
-  const auto zero = hn::Zero(d);
-  const auto alpha = hn::Set(d, s.alpha), beta = hn::Set(d, s.beta);
-  for (int i = 0; i < rows; ++i, sums += width) {
-    const auto bias = hn::Set(d, s.bias != nullptr ? s.bias[i] : T(0));
-    const auto finish = [&](auto sum, auto old) HWY_ATTR {
-      auto v = hn::Mul(sum, alpha);
-      if (s.beta != 0) v = hn::MulAdd(beta, old, v);
-      if (s.bias != nullptr) v = hn::Add(v, bias);
-      // Max would lose a NaN; the select keeps it.
-      return s.relu ? hn::IfThenElse(hn::Lt(v, zero), zero, v) : v;
-    };
-    T* c = s.c + i * s.ldc;
-    int64_t j = 0;
-    for (; j + kLanes<T> <= columns; j += kLanes<T>) {
-      const auto old = s.beta != 0 ? hn::LoadU(d, c + j) : zero;
-      hn::StoreU(finish(hn::Load(d, sums + j), old), d, c + j);
-    }
-    if (j == columns) continue;
-    if constexpr (kSafeMasks) {
-      const auto mask = hn::FirstN(d, static_cast<size_t>(columns - j));
-      const auto old = s.beta != 0 ? hn::MaskedLoad(mask, d, c + j) : zero;
-      hn::BlendedStore(finish(hn::Load(d, sums + j), old), mask, d, c + j);
-    } else {
-      HWY_ALIGN T part[kLanes<T>] = {};
-      if (s.beta != 0) std::copy(c + j, c + columns, part);
-      hn::Store(finish(hn::Load(d, sums + j), hn::Load(d, part)), d, part);
-      std::copy(part, part + (columns - j), c + j);
-    }
-  }
-}
-
-// Writes `columns` <= kVecs * lanes columns of the tile.
-template <int kRows, int kVecs, typename T, class V>
-HWY_INLINE void StoreTile(const V (&acc)[kRows][kVecs], int64_t columns,
-                          const TileStore<T>& s) {
-  const TileTag<T> d;
-  constexpr int64_t kWidth = kVecs * kLanes<T>;
-  if (columns == kWidth && s.alpha == 1 && s.beta == 0 && s.bias == nullptr &&
-      !s.relu) {
-#pragma GCC unroll 12
-    for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 2
-      for (int j = 0; j < kVecs; ++j) {
-        hn::StoreU(acc[i][j], d, s.c + i * s.ldc + j * kLanes<T>);
-      }
-    }
-    return;
-  }
-  HWY_ALIGN T sums[kRows * kWidth];
-#pragma GCC unroll 12
-  for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 2
-    for (int j = 0; j < kVecs; ++j) {
-      hn::Store(acc[i][j], d, sums + i * kWidth + j * kLanes<T>);
-    }
-  }
-  FinishTile<T>(sums, kRows, kWidth, columns, s);
-}
-
-// Rows of A: packed (the rows' values for one k side by side) or with any strides.
-template <int kRows, typename T>
-struct PackedRows {
-  const T* a;
-  HWY_INLINE T At(int i) const { return a[i]; }
-  HWY_INLINE void Next() { a += kRows; }
-};
-// Three rows share a pointer (a, a + row, a + 2 * row), to spare address registers.
-template <int kRows, typename T>
-struct StridedRows {
-  StridedRows(const T* a, int64_t row_stride, int64_t k_stride)
-      : row(row_stride), step(k_stride) {
-    for (int i = 0; i < kRows; i += 3) base[i / 3] = a + i * row_stride;
-  }
-  const T* base[(kRows + 2) / 3];
-  int64_t row, step;
-  HWY_INLINE T At(int i) const { return base[i / 3][i % 3 * row]; }
-  HWY_INLINE void Next() {
-#pragma GCC unroll 4
-    for (int i = 0; i < (kRows + 2) / 3; ++i) base[i] += step;
-  }
-};
-
-// acc[i][j] = sum over k of A(i, k) * B(k, vector j); row k of B is at b + k * b_row.
-// kTail: only `last` lanes of the last vector of B may be read.
-template <int kRows, int kVecs, bool kTail, typename T, class Rows>
-HWY_INLINE void Tile(int64_t k, Rows rows, const T* HWY_RESTRICT b, int64_t b_row,
-                     int64_t last, hn::Vec<TileTag<T>> (&acc)[kRows][kVecs]) {
-  const TileTag<T> d;
-  using V = hn::Vec<TileTag<T>>;
-#pragma GCC unroll 12
-  for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 2
-    for (int j = 0; j < kVecs; ++j) acc[i][j] = hn::Zero(d);
-  }
-  const auto mask = hn::FirstN(d, static_cast<size_t>(kTail ? last : 0));
-  for (; k > 0; --k) {
-    V v[kVecs];
-#pragma GCC unroll 2
-    for (int j = 0; j < kVecs; ++j) {
-      const T* from = b + j * kLanes<T>;
-      if (kTail && j + 1 == kVecs) {
-        v[j] = hn::MaskedLoad(mask, d, from);
-      } else {
-        v[j] = hn::LoadU(d, from);
-      }
-    }
-#pragma GCC unroll 12
-    for (int i = 0; i < kRows; ++i) {
-      const V x = hn::Set(d, rows.At(i));
-#pragma GCC unroll 2
-      for (int j = 0; j < kVecs; ++j) acc[i][j] = hn::MulAdd(x, v[j], acc[i][j]);
-    }
-    rows.Next();
-    b += b_row;
-  }
-}
-
-// A tile with A packed for kRows rows and B packed for kVecs vectors (zero padded).
+// A tile with A packed (the rows' values for one k side by side) and B packed for vecs
+// vectors, zero padded. Writes `columns` <= vecs * lanes columns.
 template <typename T>
 using PackedTileFn = void (*)(int64_t k, const T* a, const T* b, int64_t columns,
                               const TileStore<T>& store);
-template <int kRows, int kVecs, typename T>
-HWY_NOINLINE void PackedTile(int64_t k, const T* a, const T* b, int64_t columns,
-                             const TileStore<T>& store) {
-  hn::Vec<TileTag<T>> acc[kRows][kVecs];
-  Tile<kRows, kVecs, false, T>(k, PackedRows<kRows, T>{a}, b, kVecs * kLanes<T>, 0,
-                               acc);
-  StoreTile<kRows, kVecs, T>(acc, columns, store);
-}
-
 // A tile that reads A with strides and B in place, row k at b + k * b_row. Without
 // safe masks B must be readable to the end of the last vector.
 template <typename T>
 using DirectTileFn = void (*)(int64_t k, const T* a, int64_t a_row, int64_t a_k,
                               const T* b, int64_t b_row, int64_t columns,
                               const TileStore<T>& store);
-template <int kRows, int kVecs, typename T>
-HWY_NOINLINE void DirectTile(int64_t k, const T* a, int64_t a_row, int64_t a_k,
-                             const T* b, int64_t b_row, int64_t columns,
-                             const TileStore<T>& store) {
-  hn::Vec<TileTag<T>> acc[kRows][kVecs];
-  const StridedRows<kRows, T> rows(a, a_row, a_k);
-  const int64_t last = columns - (kVecs - 1) * kLanes<T>;
-  if (kSafeMasks && last != kLanes<T>) {
-    Tile<kRows, kVecs, true, T>(k, rows, b, b_row, last, acc);
-  } else {
-    Tile<kRows, kVecs, false, T>(k, rows, b, b_row, 0, acc);
-  }
-  StoreTile<kRows, kVecs, T>(acc, columns, store);
+
+// The tile of 1 <= rows <= kTileRows and 1 <= vecs <= kTileVecs. float and double.
+template <typename T>
+PackedTileFn<T> FindPackedTile(int rows, int vecs);
+template <typename T>
+DirectTileFn<T> FindDirectTile(int rows, int vecs);
+
+constexpr int64_t CeilDiv(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
 }
 
-// Tables of the tiles by [rows - 1][vectors - 1].
+// The panel of columns that starts at j: kTileColumns wide, the last one of n columns
+// as few vectors as will do.
 template <typename T>
-inline PackedTileFn<T> FindPackedTile(int rows, int vecs) {
-  static constexpr auto kTable = []<size_t... I>(std::index_sequence<I...>) {
-    return std::array<std::array<PackedTileFn<T>, kTileVecs>, sizeof...(I)>{
-        {{PackedTile<I + 1, 1, T>, PackedTile<I + 1, 2, T>}...}};
-  }
-  (std::make_index_sequence<kTileRows>());
-  return kTable[rows - 1][vecs - 1];
-}
-template <typename T>
-inline DirectTileFn<T> FindDirectTile(int rows, int vecs) {
-  static constexpr auto kTable = []<size_t... I>(std::index_sequence<I...>) {
-    return std::array<std::array<DirectTileFn<T>, kTileVecs>, sizeof...(I)>{
-        {{DirectTile<I + 1, 1, T>, DirectTile<I + 1, 2, T>}...}};
-  }
-  (std::make_index_sequence<kTileRows>());
-  return kTable[rows - 1][vecs - 1];
-}
+struct ColumnPanel {
+  ColumnPanel(int64_t n, int64_t j)
+      : columns(std::min<int64_t>(kTileColumns<T>, n - j)),
+        vecs(static_cast<int>(CeilDiv(columns, kLanes<T>))),
+        width(vecs * kLanes<T>) {}
+  int64_t columns;
+  int vecs;
+  int64_t width;
+};
 
 // Cuts n rows into equal panels of at most kTileRows: 50 rows are 5 panels of 10.
 struct RowPanels {
@@ -236,7 +92,7 @@ struct RowPanels {
 };
 
 }  // namespace HWY_NAMESPACE
-}  // namespace plait::cpu
+}  // namespace plait::cpu::kernel
 HWY_AFTER_NAMESPACE();
 
 #endif  // PLAIT_CPU_GEMM_TILE_H_
