@@ -9,10 +9,9 @@
 #include "cpu/conv_plan.h"
 #include "cpu/scratch.h"
 
-#undef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/conv_kernel.cc"
+#include "cpu/simd/targets.h"
 #include "hwy/foreach_target.h"
 //
 #include "cpu/conv_gather.h"

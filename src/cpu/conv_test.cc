@@ -11,6 +11,7 @@
 
 #include "base/dtype.h"
 #include "base/parallel.h"
+#include "cpu/each_target_for_test.h"
 
 namespace plait::cpu {
 namespace {
@@ -172,12 +173,14 @@ std::vector<ConvProblem> Problems() {
 }
 
 TEST(Conv, OwnKernelEqualsThePlainLoopInEveryPass) {
-  for (const ConvProblem& p : Problems()) {
-    for (const int threads : {1, 3}) {
-      ExpectAllPasses<float>(p, ConvAlgorithm::kGemm, 2e-6, threads);
-      ExpectAllPasses<double>(p, ConvAlgorithm::kGemm, 1e-14, threads);
+  ForEachTarget([] {
+    for (const ConvProblem& p : Problems()) {
+      for (const int threads : {1, 3}) {
+        ExpectAllPasses<float>(p, ConvAlgorithm::kGemm, 2e-6, threads);
+        ExpectAllPasses<double>(p, ConvAlgorithm::kGemm, 1e-14, threads);
+      }
     }
-  }
+  });
 }
 
 TEST(Conv, AutomaticChoiceEqualsThePlainLoop) {

@@ -7,6 +7,7 @@
 
 #include "base/parallel.h"
 #include "cpu/gemm_kernel.h"
+#include "cpu/pointwise.h"
 #include "cpu/scratch.h"
 #ifdef PLAIT_USE_ONEDNN
 #include "cpu/onednn/matmul.h"
@@ -65,8 +66,8 @@ constexpr int64_t kHalfRows = 256, kHalfColumns = 512, kHalfK = 512;
 // to (rows, columns) = from, stored with `stride` elements a row.
 template <typename T>
 void Widen(const T* from, int64_t stride, int64_t rows, int64_t columns, float* to) {
-  for (int64_t i = 0; i < rows; ++i, from += stride, to += columns) {
-    for (int64_t j = 0; j < columns; ++j) to[j] = static_cast<float>(from[j]);
+  for (int64_t i = 0; i < rows; ++i) {
+    Convert(from + i * stride, kDTypeOf<T>, to + i * columns, DType::kFloat32, columns);
   }
 }
 
@@ -120,11 +121,11 @@ void HalfTile(const HalfProblem<T, C>& p, int64_t i, int64_t m, int64_t j, int64
   }
   for (int64_t r = 0; r < m; ++r) {
     C* c = p.c + (i + r) * p.ldc + j;
-    const float* sum = scratch + r * n;
-    for (int64_t s = 0; s < n; ++s) {
-      const float old = p.beta == 0 ? 0.0f : p.beta * static_cast<float>(c[s]);
-      c[s] = static_cast<C>(sum[s] + old);
+    float* sum = scratch + r * n;
+    for (int64_t s = 0; p.beta != 0 && s < n; ++s) {
+      sum[s] += p.beta * static_cast<float>(c[s]);
     }
+    Convert(sum, DType::kFloat32, c, kDTypeOf<C>, n);
   }
 }
 

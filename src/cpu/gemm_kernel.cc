@@ -7,12 +7,11 @@
 #include "base/parallel.h"
 #include "cpu/scratch.h"
 
-#undef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/gemm_kernel.cc"
+#include "cpu/simd/targets.h"
 #include "hwy/foreach_target.h"
-// The target's own includes come after.
+//
 #include "cpu/gemm_pack.h"
 #include "cpu/gemm_tile.h"
 #include "hwy/highway.h"
@@ -280,13 +279,21 @@ namespace kernel {
 
 HWY_EXPORT(OwnF32);
 HWY_EXPORT(OwnF64);
-void Run(const GemmProblem<float>& p) { HWY_DYNAMIC_DISPATCH(OwnF32)(p); }
-void Run(const GemmProblem<double>& p) { HWY_DYNAMIC_DISPATCH(OwnF64)(p); }
+void Run(const GemmProblem<float>& p) {
+  HWY_DYNAMIC_DISPATCH(OwnF32)(p);
+}
+void Run(const GemmProblem<double>& p) {
+  HWY_DYNAMIC_DISPATCH(OwnF64)(p);
+}
 
 }  // namespace kernel
 
-void OwnGemm(const GemmProblem<float>& p) { kernel::Run(p); }
-void OwnGemm(const GemmProblem<double>& p) { kernel::Run(p); }
+void OwnGemm(const GemmProblem<float>& p) {
+  kernel::Run(p);
+}
+void OwnGemm(const GemmProblem<double>& p) {
+  kernel::Run(p);
+}
 
 }  // namespace plait::cpu
 #endif  // HWY_ONCE

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "cpu/each_target_for_test.h"
 #include "cpu/gemm_kernel.h"
 
 namespace plait::cpu {
@@ -135,17 +136,34 @@ TEST(Gemm, EqualsThePlainLoopForLargeSizes) {
 
 // What the portable build runs at every size, also where oneDNN is there.
 TEST(Gemm, OwnKernelEqualsThePlainLoopForLargeFloats) {
-  for (const bool ta : {false, true}) {
-    for (const bool tb : {false, true}) {
-      const Case p{ta, tb, 250, 1300, 270, 1, 1};
-      Matrices<float> x(p, 3);
-      const std::vector<float> expected = Expected(p, x);
-      const ScopedComputeThreads scope(2);
-      OwnGemm(GemmProblem<float>{ta, tb, p.m, p.n, p.k, 1, x.a.data(), x.lda,
-                                 x.b.data(), x.ldb, 1, x.c.data(), x.ldc});
-      EXPECT_EQ(x.c, expected);
+  ForEachTarget([] {
+    for (const bool ta : {false, true}) {
+      for (const bool tb : {false, true}) {
+        const Case p{ta, tb, 250, 1300, 270, 1, 1};
+        Matrices<float> x(p, 3);
+        const std::vector<float> expected = Expected(p, x);
+        const ScopedComputeThreads scope(2);
+        OwnGemm(GemmProblem<float>{ta, tb, p.m, p.n, p.k, 1, x.a.data(), x.lda,
+                                   x.b.data(), x.ldb, 1, x.c.data(), x.ldc});
+        EXPECT_EQ(x.c, expected);
+      }
     }
-  }
+  });
+}
+
+TEST(Gemm, EqualsThePlainLoopOnEveryInstructionSet) {
+  ForEachTarget([] {
+    for (const bool ta : {false, true}) {
+      for (const bool tb : {false, true}) {
+        for (const int64_t n : {1, 3, 8, 29, 64}) {
+          Expect<float>({ta, tb, 7, n, 11, 2, 1, 1});
+          Expect<double>({ta, tb, 14, n, 300, 1, 0, 0});
+          Expect<double>({ta, tb, 101, n, 300, 1, 1, 2}, 2);
+          Expect<float>({ta, tb, n, 90, 90, 1, 0, 0}, 2);
+        }
+      }
+    }
+  });
 }
 
 TEST(Gemm, ResultOfOwnKernelIsTheSameForAnyNumberOfThreads) {

@@ -6,10 +6,9 @@
 #include <cstdint>
 #include <utility>
 
-#undef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/gemm_tile.cc"
+#include "cpu/simd/targets.h"
 #include "hwy/foreach_target.h"
 //
 #include "cpu/gemm_tile.h"
