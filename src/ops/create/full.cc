@@ -1,10 +1,7 @@
 // _zeros, _ones, _full, _set_value: arrays of one number.
 
-#include <algorithm>
-
-#include "base/parallel.h"
-#include "cpu/pointwise.h"
 #include "ops/create/given_shape.h"
+#include "ops/shape/copy.h"
 
 namespace plait {
 namespace {
@@ -21,18 +18,6 @@ struct FullParams {
   DType dtype = DType::kFloat32;
   double value = 0;
 };
-
-// Truncates for integers, as a cast does.
-void Fill(const View& y, double value) {
-  VisitDType(y.dtype, [&]<typename T>() {
-    T one;
-    cpu::Convert(&value, DType::kFloat64, &one, y.dtype, 1);
-    T* out = y.data<T>();
-    ParallelFor(y.size(), 1 << 15, [&](int64_t first, int64_t last) {
-      std::fill(out + first, out + last, one);
-    });
-  });
-}
 
 void GivenDType(DType dtype, Spec& out) {
   out.dtype = dtype == DType::kUnknown ? DType::kFloat32 : dtype;
@@ -59,12 +44,12 @@ OpSpec<FillParams> Spec(const char* name, const char* doc) {
 [[maybe_unused]] const bool kAdded = [] {
   OpSpec<FillParams> zeros = Spec("_zeros", "Zeros.");
   zeros.cpu = {{"plain", [](const FillParams&, const KernelArgs& args) {
-                  Fill(args.out[0], 0);
+                  FillValue(args.out[0], 0);
                 }}};
   Register(zeros);
   OpSpec<FillParams> ones = Spec("_ones", "Ones.");
   ones.cpu = {{"plain", [](const FillParams&, const KernelArgs& args) {
-                 Fill(args.out[0], 1);
+                 FillValue(args.out[0], 1);
                }}};
   Register(ones);
   return true;
@@ -84,8 +69,8 @@ OpSpec<FillParams> Spec(const char* name, const char* doc) {
           return InferGiven(p.shape, out[0], "_zeros_without_dtype");
         },
     .zero_gradient = true,
-    .cpu = {{"plain",
-             [](const FillParams&, const KernelArgs& args) { Fill(args.out[0], 0); }}},
+    .cpu = {{"plain", [](const FillParams&,
+                         const KernelArgs& args) { FillValue(args.out[0], 0); }}},
     .samples = {{{}, {.shape = {2, 3}}}},
 });
 
@@ -103,7 +88,7 @@ OpSpec<FillParams> Spec(const char* name, const char* doc) {
                 Specs& out) { return InferGiven(p.shape, out[0], "_full"); },
     .zero_gradient = true,
     .cpu = {{"plain", [](const FullParams& p,
-                         const KernelArgs& args) { Fill(args.out[0], p.value); }}},
+                         const KernelArgs& args) { FillValue(args.out[0], p.value); }}},
     .samples = {{{}, {.shape = {2, 3}, .value = 1.5}},
                 {{}, {.shape = {3}, .dtype = DType::kInt64, .value = -7}},
                 {{}, {.shape = {0}, .value = 2}}},
