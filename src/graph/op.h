@@ -176,6 +176,7 @@ struct OpSpec {
   Fn fn = Fn::kCount;
   std::vector<Kernel<P>> cpu = {};
   bool random = false;
+  bool (*draws)(const P&, bool training) = nullptr;
   bool uses_training = false;
   bool may_fail = false;
   double (*cost)(const P&, const Specs& in, const Specs& out) = nullptr;
@@ -228,6 +229,8 @@ struct OpDef {
   };
   std::vector<AnyKernel> cpu;
   bool random = false;         // draws numbers: KernelArgs::random
+  // Whether a call draws at all, so that the generator does not move for nothing.
+  std::function<bool(const void*, bool training)> draws;  // null: always
   bool uses_training = false;  // depends on autograd's training mode
   bool may_fail = false;  // a kernel may find bad values: errors carry the call site
   // Operations on numbers of a call; null: one for each element of input and output.
@@ -309,6 +312,7 @@ const OpDef& Register(OpSpec<P> s) {
     op.cpu.push_back(std::move(any));
   }
   op.random = s.random;
+  if (s.draws) op.draws = erase(s.draws);
   op.uses_training = s.uses_training;
   op.may_fail = s.may_fail;
   if (s.cost) op.cost = erase(s.cost);
