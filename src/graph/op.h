@@ -173,6 +173,7 @@ struct OpSpec {
   Uses (*uses_for)(const P&) = nullptr;
   void (*pointwise)(const P&, PwCall&) = nullptr;
   bool (*pointwise_if)(const P&) = nullptr;
+  bool large = false;
   Fn fn = Fn::kCount;
   std::vector<Kernel<P>> cpu = {};
   bool random = false;
@@ -216,6 +217,7 @@ struct OpDef {
   // kernel runs the calls that it does not decline.
   std::function<void(const void*, PwCall&)> pointwise;
   std::function<bool(const void*)> pointwise_if;  // null: always
+  bool large = false;  // takes more than kStepsOfAnOperator steps
   Fn fn = Fn::kCount;
   bool is_pointwise() const { return fn != Fn::kCount || pointwise != nullptr; }
   bool IsPointwise(const Params& p) const {
@@ -305,6 +307,7 @@ const OpDef& Register(OpSpec<P> s) {
   if (s.uses_for) op.uses_for = erase(s.uses_for);
   if (s.pointwise) op.pointwise = erase(s.pointwise);
   if (s.pointwise_if) op.pointwise_if = erase(s.pointwise_if);
+  op.large = s.large;
   op.fn = s.fn;
   for (const Kernel<P>& k : s.cpu) {
     OpDef::AnyKernel any{k.name, erase(k.run), nullptr};
