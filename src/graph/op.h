@@ -173,9 +173,11 @@ struct OpSpec {
   Uses (*uses_for)(const P&) = nullptr;
   void (*pointwise)(const P&, PwCall&) = nullptr;
   bool (*pointwise_if)(const P&) = nullptr;
+  bool large = false;
   Fn fn = Fn::kCount;
   std::vector<Kernel<P>> cpu = {};
   bool random = false;
+  bool (*draws)(const P&, bool training) = nullptr;
   bool uses_training = false;
   bool may_fail = false;
   double (*cost)(const P&, const Specs& in, const Specs& out) = nullptr;
@@ -215,6 +217,7 @@ struct OpDef {
   // kernel runs the calls that it does not decline.
   std::function<void(const void*, PwCall&)> pointwise;
   std::function<bool(const void*)> pointwise_if;  // null: always
+  bool large = false;  // takes more than kStepsOfAnOperator steps
   Fn fn = Fn::kCount;
   bool is_pointwise() const { return fn != Fn::kCount || pointwise != nullptr; }
   bool IsPointwise(const Params& p) const {
@@ -228,6 +231,8 @@ struct OpDef {
   };
   std::vector<AnyKernel> cpu;
   bool random = false;         // draws numbers: KernelArgs::random
+  // Whether a call draws at all, so that the generator does not move for nothing.
+  std::function<bool(const void*, bool training)> draws;  // null: always
   bool uses_training = false;  // depends on autograd's training mode
   bool may_fail = false;  // a kernel may find bad values: errors carry the call site
   // Operations on numbers of a call; null: one for each element of input and output.
@@ -302,6 +307,7 @@ const OpDef& Register(OpSpec<P> s) {
   if (s.uses_for) op.uses_for = erase(s.uses_for);
   if (s.pointwise) op.pointwise = erase(s.pointwise);
   if (s.pointwise_if) op.pointwise_if = erase(s.pointwise_if);
+  op.large = s.large;
   op.fn = s.fn;
   for (const Kernel<P>& k : s.cpu) {
     OpDef::AnyKernel any{k.name, erase(k.run), nullptr};
@@ -309,6 +315,7 @@ const OpDef& Register(OpSpec<P> s) {
     op.cpu.push_back(std::move(any));
   }
   op.random = s.random;
+  if (s.draws) op.draws = erase(s.draws);
   op.uses_training = s.uses_training;
   op.may_fail = s.may_fail;
   if (s.cost) op.cost = erase(s.cost);

@@ -53,6 +53,8 @@ Pw Cast(const Pw& x, DType dtype);
 // A constant of exactly this dtype, for 64-bit integers that no double holds.
 Pw Constant(PointwiseProgram* program, DType dtype, PointwiseConstant value);
 inline constexpr int kStepsOfAnOperator = 24, kConstantsOfAnOperator = 12;
+// Of an operator that says it is large (OpDef::large).
+inline constexpr int kStepsOfALargeOperator = 40, kConstantsOfALargeOperator = 16;
 
 inline Pw operator+(const Pw& x, const Pw& y) {
   return Call(Fn::kAdd, x, y);

@@ -75,8 +75,9 @@ Arrays InvokeKernel(const OpDef& op, const ParamsRef& params,
     results.push_back(NDArray::Empty(out_specs[i].shape, out_specs[i].dtype, device));
   }
   CallState state;
-  if (op.random) state.random = NextRandomStream(device);
   if (op.uses_training) state.training = Training();
+  if (op.random && (!op.draws || op.draws(params->get(), state.training)))
+    state.random = NextRandomStream(device);
   PushNode(op, params, in, results, fresh, state);
   for (size_t i = 0; i < out.size() && i < results.size(); ++i) {
     if (!out[i] || out[i].body() == results[i].body()) continue;

@@ -197,11 +197,13 @@ bool LazyProgram::Claim(const NDArray& x) {
 // was flushed, or another program holds an array, and the caller must look again.
 bool LazyProgram::Prepare(const OpDef& op, std::span<const NDArray> in,
                           std::span<const NDArray> out, const Shape& space) {
+  const int steps = op.fn != Fn::kCount ? 4
+                    : op.large          ? kStepsOfALargeOperator
+                                        : kStepsOfAnOperator;
+  const int constants = op.large ? kConstantsOfALargeOperator : kConstantsOfAnOperator;
   const bool full =
-      program_.num_steps + (op.fn != Fn::kCount ? 4 : kStepsOfAnOperator) >
-          PointwiseProgram::kMaxSteps ||
-      program_.num_constants + kConstantsOfAnOperator >
-          PointwiseProgram::kMaxConstants ||
+      program_.num_steps + steps > PointwiseProgram::kMaxSteps ||
+      program_.num_constants + constants > PointwiseProgram::kMaxConstants ||
       slots_.size() + in.size() + out.size() > PointwiseProgram::kMaxInputs ||
       live_ + kOutputsOfAnOperator > PointwiseProgram::kMaxOutputs;
   if (full || (program_.num_steps > 0 && !(space == space_))) {

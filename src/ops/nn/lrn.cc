@@ -1,0 +1,144 @@
+// LRN: local response normalisation across neighbouring channels.
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/parallel.h"
+#include "graph/math.h"
+#include "ops/infer.h"
+
+namespace plait {
+namespace {
+
+struct LrnParams {
+  float alpha = 1e-4f;
+  float beta = 0.75f;
+  float knorm = 2;
+  int nsize = 1;
+};
+using P = LrnParams;
+
+bool Infer(const P& p, Specs& in, Specs& out) {
+  Check(p.nsize > 0 && p.nsize % 2 == 1, "LRN: nsize is ", p.nsize,
+        "; an odd number was expected");
+  for (Spec& s : out) {
+    if (!Unify(in[0].shape, s.shape)) return false;
+  }
+  Check(!in[0].shape.rank_known() || in[0].shape.rank() >= 2, "LRN: x ", in[0].shape,
+        " has too few axes; (batch, channels, ...) was expected");
+  return true;
+}
+
+// out = map(sum of each window of values `in(n, c, s)` over channels, n, c, s).
+template <typename A, typename In, typename Out>
+void Windows(const P& p, const Shape& x, In&& in, Out&& out) {
+  const int64_t channels = x[1], inner = x.size(2, x.rank()), half = p.nsize / 2;
+  ParallelFor(x[0] * channels, 1, [&](int64_t first, int64_t last) {
+    for (int64_t plane = first; plane < last; ++plane) {
+      const int64_t c = plane % channels;
+      const int64_t from = std::max<int64_t>(c - half, 0);
+      const int64_t to = std::min(c + half + 1, channels);
+      for (int64_t s = 0; s < inner; ++s) {
+        A total = 0;
+        for (int64_t k = from; k < to; ++k) total += in((plane - c + k) * inner + s);
+        out(plane * inner + s, total);
+      }
+    }
+  });
+}
+
+void PlainSum(const P& p, const KernelArgs& args) {
+  VisitFloat(args.out[0].dtype, [&]<typename T>() {
+    using A = Accumulate<T>;
+    const T* x = args.in[0].data<const T>();
+    T* y = args.out[0].data<T>();
+    Windows<A>(
+        p, args.in[0].shape(), [&](int64_t i) { return static_cast<A>(x[i]); },
+        [&](int64_t i, A total) { y[i] = static_cast<T>(total); });
+  });
+}
+
+void Plain(const P& p, const KernelArgs& args) {
+  VisitFloat(args.out[0].dtype, [&]<typename T>() {
+    using A = Accumulate<T>;
+    const T* x = args.in[0].data<const T>();
+    T *y = args.out[0].data<T>(), *norm = args.out[1].data<T>();
+    const A alpha = static_cast<A>(p.alpha) / p.nsize, k = static_cast<A>(p.knorm);
+    const A power = -static_cast<A>(p.beta);
+    Windows<A>(
+        p, args.in[0].shape(),
+        [&](int64_t i) { return static_cast<A>(x[i]) * static_cast<A>(x[i]); },
+        [&](int64_t i, A total) {
+          const A n = k + alpha * total;
+          norm[i] = static_cast<T>(n);
+          y[i] = static_cast<T>(static_cast<A>(x[i]) * std::pow(n, power));
+        });
+  });
+}
+
+Value WindowSum(const P& p, const Value& x);
+
+// y = x N^-b with N = k + a/n W(x^2), and the window sum W its own transpose:
+// dx = dy N^-b + 2 a/n x W(dN), dN = -b dy x N^(-b-1) + what comes for N itself.
+Values Gradient(const P& p, const GradArgs& g) {
+  const Value &x = g.in(0), &norm = g.out(1);
+  Value dx, dn;
+  if (g.has_dout(0)) {
+    const Value scaled = g.dout(0) * power(norm, -p.beta);
+    dx = scaled;
+    dn = scaled * x / norm * -p.beta;
+  }
+  if (g.has_dout(1)) dn = dn ? dn + g.dout(1) : g.dout(1);
+  if (dn) {
+    const Value term = x * WindowSum(p, dn) * (2.0 * p.alpha / p.nsize);
+    dx = dx ? dx + term : term;
+  }
+  return {dx};
+}
+
+const OpDef& lrn = Register<P>({
+    .name = "LRN",
+    .doc =
+        "Divides x by (knorm + alpha / nsize * sum(x^2))^beta, summed over the nsize "
+        "nearest channels.",
+    .inputs = {{"data", Types::kFloats, "x of shape (batch, channels, ...)."}},
+    .outputs = {{"output", Types::kFloats, "Of the shape of x."},
+                {"tmp_norm", Types::kFloats, "What is raised to beta."}},
+    .params = {{"alpha", &P::alpha, "Scale of the sum."},
+               {"beta", &P::beta, "The exponent."},
+               {"knorm", &P::knorm, "Added to the sum."},
+               Required("nsize", &P::nsize, "Number of channels in a window; odd.")},
+    .visible_outputs = [](const P&) { return 1; },
+    .infer = Infer,
+    .gradient = Gradient,
+    .uses = {.in = 0b1, .out = 0b10},
+    .cpu = {{"plain", Plain}},
+    .cost =
+        [](const P& p, const Specs& in, const Specs&) {
+          return (20.0 + p.nsize) * static_cast<double>(in[0].shape.size());
+        },
+    .samples = {{{Normal({2, 5, 2, 2})}, {.alpha = 0.5f, .nsize = 3}},
+                {{Normal({1, 4, 3})},
+                 {.alpha = 0.1f, .beta = 0.5f, .knorm = 1, .nsize = 5}},
+                {{Normal({2, 3})}, {.nsize = 1}}},
+});
+
+const OpDef& window_sum = Register<P>({
+    .name = "_channel_window_sum",
+    .doc = "Sums x over the nsize nearest channels.",
+    .inputs = {{"data", Types::kFloats, "x of shape (batch, channels, ...)."}},
+    .params = {{"nsize", &P::nsize, "Number of channels in a window; odd."}},
+    .infer = Infer,
+    .gradient = [](const P& p, const GradArgs& g) -> Values {
+      return {WindowSum(p, g.dout(0))};
+    },
+    .cpu = {{"plain", PlainSum}},
+    .samples = {{{Normal({2, 5, 3})}, {.nsize = 3}}},
+});
+
+Value WindowSum(const P& p, const Value& x) {
+  return ApplyOne(window_sum, MakeParams(P(p)), {&x, 1});
+}
+
+}  // namespace
+}  // namespace plait
