@@ -39,6 +39,8 @@ TARGETS = {
     "SGD momentum, ResNet-50": None,
     "Adam, ResNet-50": None,
 }
+# Million pushes a second, at least.
+ENGINE_TARGETS = {"inline_pushes": 3, "dependent_pushes": 0.5}
 IMPORT = "import, beyond numpy"
 
 
@@ -154,11 +156,15 @@ def draw(peer, results):
 
 
 def engine():
-    """The engine alone, from its C++ benchmark."""
+    """The engine alone, from its C++ benchmark: lines of key|value|unit."""
     bench = ROOT / "build/release/engine_bench"
-    if bench.exists():
-        print("\nengine alone")
-        subprocess.run([bench], check=True)
+    done = subprocess.run([bench], check=True, capture_output=True, text=True)
+    print("\nengine alone")
+    for line in done.stdout.splitlines():
+        key, value, unit = line.split("|")
+        target = ENGINE_TARGETS.get(key)
+        text = f"{key.replace('_', ' '):32s}{float(value):10.4g}  {unit}"
+        print(text + (f"  (target {target:g})" if target else ""))
 
 
 def main():
