@@ -6,7 +6,7 @@ import warnings
 from .base import ClassPropertyMeta, classproperty
 
 __all__ = ["Context", "cpu", "gpu", "cpu_pinned", "num_gpus", "gpu_memory_info",
-           "current_context"]
+           "current_context", "set_current_context"]
 
 _TYPES = {"cpu": 1, "gpu": 2, "cpu_pinned": 3, "cpu_shared": 5}
 _NAMES = {number: name for name, number in _TYPES.items()}

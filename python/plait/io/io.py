@@ -1,0 +1,13 @@
+"""All iterators under one module, as MXNet has them."""
+
+from .array_iter import NDArrayIter
+from .base import DataBatch, DataDesc, DataIter, FileIter, ResizeIter
+from .csv_iter import CSVIter
+from .mnist import MNISTIter
+from .prefetch import PrefetchingIter
+
+# Iterators that MXNet has in C++ share this base; isinstance checks go on working.
+MXDataIter = FileIter
+
+__all__ = ["DataBatch", "DataDesc", "DataIter", "ResizeIter", "PrefetchingIter", "NDArrayIter",
+           "MXDataIter", "MNISTIter", "CSVIter"]
