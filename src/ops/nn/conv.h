@@ -58,31 +58,8 @@ inline int64_t ConvEntry(const Shape& s, int axis, int64_t otherwise) {
 // REQUIRES: x is the data of a convolution and y its result, both known.
 ConvGeometry MakeConvGeometry(const ConvParams& p, const Shape& x, const Shape& y);
 
-// The rows of parameters that convolution and deconvolution have in common. P is
-// ConvParams or derived from it.
-template <typename P>
-std::vector<Param<P>> ConvParamList() {
-  const auto of = []<typename M>(M ConvParams::*member) -> M P::* { return member; };
-  using C = ConvParams;
-  return {Required("kernel", of(&C::kernel),
-                   "Size of the window: (w,), (h, w), (d, h, w)."),
-          {"stride", of(&C::stride), "Steps of the window; () is 1."},
-          {"dilate", of(&C::dilate), "Distance of the window's elements; () is 1."},
-          {"pad", of(&C::pad), "Zeros on both sides of x; () is 0."},
-          Required("num_filter", of(&C::num_filter), "Number of output channels."),
-          {"num_group", of(&C::num_group), "Channels are split into so many parts."},
-          {"workspace", of(&C::workspace), "A hint in megabytes, not used."},
-          {"no_bias", of(&C::no_bias), "Adds no bias."},
-          {"cudnn_tune",
-           of(&C::cudnn_tune),
-           {"None", "fastest", "limited_workspace", "off"},
-           "For GPUs."},
-          {"cudnn_off", of(&C::cudnn_off), "For GPUs."},
-          {"layout",
-           of(&C::layout),
-           {"None", "NCDHW", "NCHW", "NCW", "NDHWC", "NHWC"},
-           "Order of the axes; None has channels first."}};
-}
+// The rows of parameters that convolution and deconvolution have in common.
+std::vector<Param<ConvParams>> ConvParamList();
 
 // Plain kernels, in the dtype of the arrays. `bias` may be null.
 void PlainConvForward(const ConvGeometry& g, const View& x, const View& w,

@@ -51,6 +51,28 @@ ConvGeometry MakeConvGeometry(const ConvParams& p, const Shape& x, const Shape& 
   return g;
 }
 
+std::vector<Param<ConvParams>> ConvParamList() {
+  using P = ConvParams;
+  return {
+      Required("kernel", &P::kernel, "Size of the window: (w,), (h, w), (d, h, w)."),
+      {"stride", &P::stride, "Steps of the window; () is 1."},
+      {"dilate", &P::dilate, "Distance of the window's elements; () is 1."},
+      {"pad", &P::pad, "Zeros on both sides of x; () is 0."},
+      Required("num_filter", &P::num_filter, "Number of output channels."),
+      {"num_group", &P::num_group, "Channels are split into so many parts."},
+      {"workspace", &P::workspace, "A hint in megabytes, not used."},
+      {"no_bias", &P::no_bias, "Adds no bias."},
+      {"cudnn_tune",
+       &P::cudnn_tune,
+       {"None", "fastest", "limited_workspace", "off"},
+       "For GPUs."},
+      {"cudnn_off", &P::cudnn_off, "For GPUs."},
+      {"layout",
+       &P::layout,
+       {"None", "NCDHW", "NCHW", "NCW", "NDHWC", "NHWC"},
+       "Order of the axes; None has channels first."}};
+}
+
 namespace {
 
 using P = ConvParams;
@@ -158,7 +180,7 @@ const OpDef& convolution = Register<P>({
         {{"output", Types::kFloats,
           "(batch, num_filter, ...), with floor((x + 2 pad - dilate (kernel - 1) "
           "- 1) / stride) + 1 along each axis."}},
-    .params = ConvParamList<P>(),
+    .params = ConvParamList(),
     .optional_inputs = [](const P& p) -> std::vector<bool> {
       return {true, true, !p.no_bias};
     },

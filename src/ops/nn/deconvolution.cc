@@ -7,10 +7,7 @@
 namespace plait {
 namespace {
 
-struct P : ConvParams {
-  P() : ConvParams{.workspace = 512, .no_bias = true} {}
-  explicit P(const ConvParams& c) : ConvParams(c) {}
-};
+using P = ConvParams;
 
 int64_t Window(const P& p, int i) {
   return ConvEntry(p.dilate, i, 1) * (p.kernel[i] - 1) + 1;
@@ -110,17 +107,16 @@ void Plain(const P& p, const KernelArgs& args) {
 }
 
 std::vector<Param<P>> ParamList() {
-  std::vector<Param<P>> rows = ConvParamList<P>();
-  const auto of = [](Shape ConvParams::*member) -> Shape P::* { return member; };
-  rows.push_back({"adj", of(&P::adj), "Adds so much to the size of y; () is 0."});
-  rows.push_back({"target_shape", of(&P::target_shape),
+  std::vector<Param<P>> rows = ConvParamList();
+  rows.push_back({"adj", &P::adj, "Adds so much to the size of y; () is 0."});
+  rows.push_back({"target_shape", &P::target_shape,
                   "Size of y in space; takes the place of pad and adj."});
   return rows;
 }
 
 P NoBias(ConvParams c) {
   c.no_bias = true;
-  return P(c);
+  return c;
 }
 
 const OpDef& deconvolution = Register<P>({
@@ -136,6 +132,7 @@ const OpDef& deconvolution = Register<P>({
           "(batch, num_filter, ...), with stride (x - 1) + dilate (kernel - 1) + "
           "1 - 2 pad + adj along each axis."}},
     .params = ParamList(),
+    .defaults = P{.workspace = 512, .no_bias = true},
     .optional_inputs = [](const P& p) -> std::vector<bool> {
       return {true, true, !p.no_bias};
     },
@@ -149,7 +146,7 @@ const OpDef& deconvolution = Register<P>({
         },
     .samples =
         {{{Normal({2, 3, 4, 3}), Normal({3, 2, 3, 3}), Normal({2})},
-          P({.kernel = {3, 3}, .num_filter = 2})},
+          {.kernel = {3, 3}, .num_filter = 2}},
          {{Normal({1, 4, 3, 4}), Normal({4, 2, 3, 2})},
           NoBias({.kernel = {3, 2},
                   .stride = {2, 3},

@@ -10,7 +10,7 @@ using P = SgdParams;
 std::vector<Param<P>> ParamList(bool momentum, bool lazy) {
   std::vector<Param<P>> rows = {Required("lr", &P::lr, "The learning rate.")};
   if (momentum) rows.push_back({"momentum", &P::momentum, "Decay of the momentum."});
-  rows.push_back({"wd", &P::wd, "Weight decay, outside of the clipping."});
+  rows.push_back({"wd", &P::wd, "Weight decay, not clipped."});
   rows.push_back({"rescale_grad", &P::rescale_grad, "Multiplies the gradient."});
   rows.push_back({"clip_gradient", &P::clip_gradient,
                   "Bound of the scaled gradient; negative: none."});
@@ -137,12 +137,8 @@ const OpDef& signsgd_update = Register<P>({
     .samples = Samples({Normal(kShape), Normal(kShape)}),
 });
 
-struct SignumParams : P {
-  float wd_lh = 0;
-};
-
 // m = mu m - (1 - mu)(wd w + clip(s g)); w = (1 - lr wd_lh) w + lr sign(m).
-void Signum(const SignumParams& p, PwCall& c) {
+void Signum(const P& p, PwCall& c) {
   const double lr = p.lr, mu = p.momentum;
   const Pw w = Wide(c.in(0));
   const Pw g = Clip(Wide(c.in(1)) * p.rescale_grad, p.clip_gradient);
@@ -151,35 +147,23 @@ void Signum(const SignumParams& p, PwCall& c) {
   ReturnWeight(c, -1, w * (1 - lr * p.wd_lh) + sign(m) * lr);
 }
 
-template <typename M>
-M SignumParams::*Of(M P::*member) {
-  return member;
+std::vector<Param<P>> SignumParamList() {
+  std::vector<Param<P>> rows = ParamList(true, false);
+  rows.push_back({"wd_lh", &P::wd_lh, "Weight decay outside of the momentum."});
+  return rows;
 }
 
-SignumParams SignumSample(P p, float wd_lh) {
-  SignumParams s;
-  static_cast<P&>(s) = p;
-  s.wd_lh = wd_lh;
-  return s;
-}
-
-const OpDef& signum_update = Register<SignumParams>({
+const OpDef& signum_update = Register<P>({
     .name = "signum_update",
     .doc = "SGD by the sign of the momentum.",
     .inputs = Inputs(true, false),
-    .params = {Required("lr", Of(&P::lr), "The learning rate."),
-               {"momentum", Of(&P::momentum), "Decay of the momentum."},
-               {"wd", Of(&P::wd), "Weight decay inside the momentum."},
-               {"rescale_grad", Of(&P::rescale_grad), "Multiplies the gradient."},
-               {"clip_gradient", Of(&P::clip_gradient),
-                "Bound of the scaled gradient; negative: none."},
-               {"wd_lh", &SignumParams::wd_lh, "Weight decay outside the momentum."}},
+    .params = SignumParamList(),
     .mutates = {2},
     .pointwise = Signum,
     .samples = {{{Normal(kShape), Normal(kShape), Normal(kShape)},
-                 SignumSample(SampleParams()[0], 0.1f)},
+                 {.lr = 0.1f, .momentum = 0.9f, .wd = 0.01f, .wd_lh = 0.1f}},
                 {{Normal(kShape), Normal(kShape), Normal(kShape)},
-                 SignumSample(SampleParams()[1], 0)}},
+                 {.lr = 0.1f, .momentum = 0.9f, .clip_gradient = 0.3f}}},
 });
 
 }  // namespace

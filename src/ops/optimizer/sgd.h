@@ -14,6 +14,7 @@ struct SgdParams {
   float rescale_grad = 1;
   float clip_gradient = -1;
   bool lazy_update = true;
+  float wd_lh = 0;  // of Signum
 };
 
 // w = (1 - lr wd) w - lr clip(s g).
