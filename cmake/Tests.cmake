@@ -21,6 +21,19 @@ foreach(room ${ROOMS})
   add_dependencies(plait_tests ${room}_tests)
 endforeach()
 
+# Every operator by its samples, with both engines. One ctest each, as thousands of
+# processes would cost more than the tests: operator_tests --gtest_filter='*/softmax'.
+file(GLOB tests CONFIGURE_DEPENDS tests/ops/*_test.cc)
+add_executable(operator_tests ${tests})
+target_include_directories(operator_tests PRIVATE ${CMAKE_SOURCE_DIR})
+target_link_libraries(operator_tests PRIVATE plait plait_flags GTest::gtest_main)
+foreach(engine threaded serial)
+  add_test(NAME Operators.${engine} COMMAND operator_tests --gtest_brief=1)
+  set_tests_properties(Operators.${engine} PROPERTIES
+    LABELS operators ENVIRONMENT PLAIT_ENGINE=${engine} TIMEOUT 900)
+endforeach()
+add_dependencies(plait_tests operator_tests)
+
 # docs/options.md is what the options table says; the test fails where it is stale.
 add_executable(options_doc tools/options_doc.cc)
 target_link_libraries(options_doc PRIVATE plait plait_flags)
