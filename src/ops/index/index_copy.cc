@@ -40,6 +40,13 @@ void RunCopy(const NoParams& p, const KernelArgs& args) {
   }
 }
 
+SampleInput Rows(std::vector<double> rows) {
+  const int64_t n = static_cast<int64_t>(rows.size());
+  SampleInput x = Numbers({n}, std::move(rows));
+  x.differentiable = false;
+  return x;
+}
+
 [[maybe_unused]] const OpDef& index_copy = Register<NoParams>({
     .name = "_contrib_index_copy",
     .doc = "An array with some rows replaced; of equal indices the last one counts.",
@@ -71,7 +78,7 @@ void RunCopy(const NoParams& p, const KernelArgs& args) {
     .cpu = {{"plain", RunCopy}},
     .may_fail = true,
     .in_place = {{0, 0}},
-    .samples = {{{Normal({4, 3}), Numbers({2}, {2, 0}), Normal({2, 3})}},
+    .samples = {{{Normal({4, 3}), Rows({2, 0}), Normal({2, 3})}},
                 {{Normal({3}), Integers({1}, 0, 3, DType::kInt32), Normal({1})}},
                 {{Normal({3, 2}), Integers({0}, 0, 3), Normal({0, 2})}}},
 });
