@@ -69,6 +69,13 @@ void PlainConvData(const ConvGeometry& g, const View& y, const View& w,
 void PlainConvWeight(const ConvGeometry& g, const View& y, const View& x,
                      const View& w);
 
+// The same by the tuned kernels of cpu/conv.h.
+void FastConvForward(const ConvGeometry& g, const View& x, const View& w,
+                     const View* bias, const View& y);
+void FastConvData(const ConvGeometry& g, const View& y, const View& w, const View* bias,
+                  const View& x);
+void FastConvWeight(const ConvGeometry& g, const View& y, const View& x, const View& w);
+
 // Applies the operators of the two gradients; `result` is the shape wanted.
 Value ConvData(ConvParams p, const Value& y, const Value& w, const Shape& result);
 Value ConvWeight(ConvParams p, const Value& y, const Value& x, const Shape& result);

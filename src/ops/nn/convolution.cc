@@ -154,18 +154,20 @@ bool InferResult(const P& p, Specs&, Specs& out) {
   return Assign(out[0].shape, p.result);
 }
 
+template <auto kKernel>
 void Forward(const P& p, const KernelArgs& args) {
-  PlainConvForward(MakeConvGeometry(p, args.in[0].shape(), args.out[0].shape()),
-                   args.in[0], args.in[1], p.no_bias ? nullptr : &args.in[2],
-                   args.out[0]);
+  kKernel(MakeConvGeometry(p, args.in[0].shape(), args.out[0].shape()), args.in[0],
+          args.in[1], p.no_bias ? nullptr : &args.in[2], args.out[0]);
 }
+template <auto kKernel>
 void Data(const P& p, const KernelArgs& args) {
-  PlainConvData(MakeConvGeometry(p, args.out[0].shape(), args.in[0].shape()),
-                args.in[0], args.in[1], nullptr, args.out[0]);
+  kKernel(MakeConvGeometry(p, args.out[0].shape(), args.in[0].shape()), args.in[0],
+          args.in[1], nullptr, args.out[0]);
 }
+template <auto kKernel>
 void Weight(const P& p, const KernelArgs& args) {
-  PlainConvWeight(MakeConvGeometry(p, args.in[1].shape(), args.in[0].shape()),
-                  args.in[0], args.in[1], args.out[0]);
+  kKernel(MakeConvGeometry(p, args.in[1].shape(), args.in[0].shape()), args.in[0],
+          args.in[1], args.out[0]);
 }
 
 const OpDef& convolution = Register<P>({
@@ -187,7 +189,7 @@ const OpDef& convolution = Register<P>({
     .infer = Infer,
     .gradient = Gradient,
     .uses = {.in = 0b11},
-    .cpu = {{"plain", Forward}},
+    .cpu = {{"tuned", Forward<FastConvForward>}, {"plain", Forward<PlainConvForward>}},
     .cost =
         [](const P& p, const Specs& in, const Specs& out) {
           return MakeConvGeometry(p, in[0].shape, out[0].shape).flops();
@@ -231,7 +233,7 @@ const OpDef& data_gradient = Register<P>({
     .infer = InferResult,
     .gradient = DataGradient,
     .uses = {.in = 0b11},
-    .cpu = {{"plain", Data}},
+    .cpu = {{"tuned", Data<FastConvData>}, {"plain", Data<PlainConvData>}},
     .cost =
         [](const P& p, const Specs& in, const Specs& out) {
           return MakeConvGeometry(p, out[0].shape, in[0].shape).flops();
@@ -247,7 +249,7 @@ const OpDef& weight_gradient = Register<P>({
     .infer = InferResult,
     .gradient = WeightGradient,
     .uses = {.in = 0b11},
-    .cpu = {{"plain", Weight}},
+    .cpu = {{"tuned", Weight<FastConvWeight>}, {"plain", Weight<PlainConvWeight>}},
     .cost =
         [](const P& p, const Specs& in, const Specs&) {
           return MakeConvGeometry(p, in[1].shape, in[0].shape).flops();

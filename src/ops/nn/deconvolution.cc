@@ -101,9 +101,10 @@ ConvGeometry Geometry(const P& p, const Shape& x, const Shape& y) {
   return MakeConvGeometry(Transposed(p, x), y, x);
 }
 
-void Plain(const P& p, const KernelArgs& args) {
-  PlainConvData(Geometry(p, args.in[0].shape(), args.out[0].shape()), args.in[0],
-                args.in[1], p.no_bias ? nullptr : &args.in[2], args.out[0]);
+template <auto kKernel>
+void Forward(const P& p, const KernelArgs& args) {
+  kKernel(Geometry(p, args.in[0].shape(), args.out[0].shape()), args.in[0], args.in[1],
+          p.no_bias ? nullptr : &args.in[2], args.out[0]);
 }
 
 std::vector<Param<P>> ParamList() {
@@ -139,7 +140,7 @@ const OpDef& deconvolution = Register<P>({
     .infer = Infer,
     .gradient = Gradient,
     .uses = {.in = 0b11},
-    .cpu = {{"plain", Plain}},
+    .cpu = {{"tuned", Forward<FastConvData>}, {"plain", Forward<PlainConvData>}},
     .cost =
         [](const P& p, const Specs& in, const Specs& out) {
           return Geometry(p, in[0].shape, out[0].shape).flops();

@@ -17,8 +17,9 @@ void InferTypes(const Norm&, Specs& in, Specs& out) {
   const DType stats = StatsDType(in[1].dtype);
   for (int i = 3; i < 5; ++i) {
     if (in[i].dtype == DType::kUnknown) in[i].dtype = stats;
-    Check(in[i].dtype == stats, ErrorKind::kType, "_backward_Normalize: statistics are ",
-          in[i].dtype, "; ", stats, " was expected for data of ", in[1].dtype);
+    Check(in[i].dtype == stats, ErrorKind::kType,
+          "_backward_Normalize: statistics are ", in[i].dtype, "; ", stats,
+          " was expected for data of ", in[1].dtype);
   }
   out[0].dtype = in[1].dtype;
   out[1].dtype = out[2].dtype = in[2].dtype;

@@ -117,8 +117,8 @@ ConvParams Transposed(const P& p, int64_t channels) {
 void Forward(const P& p, const KernelArgs& args) {
   if (p.sample_type == SampleType::kNearest) return Nearest(p, args);
   const Shape& x = args.in[0].shape();
-  PlainConvData(MakeConvGeometry(Transposed(p, x[1]), args.out[0].shape(), x),
-                args.in[0], args.in[1], nullptr, args.out[0]);
+  FastConvData(MakeConvGeometry(Transposed(p, x[1]), args.out[0].shape(), x),
+               args.in[0], args.in[1], nullptr, args.out[0]);
 }
 
 // The sum over the pixels that one pixel became.
