@@ -13,10 +13,10 @@
 //
 // Thread safety: everything may be called from any thread. An operation may push and
 // wait. The Vars that it holds count as ready for it, and what it pushes to read a Var
-// that it reads itself comes before writers which were pushed after it. It must not
-// wait for a push of its own on a Var that it writes, nor for one that writes a Var
-// which it reads: these run when it has ended. Between TryBegin and End nothing may be
-// pushed or waited for on the same Vars.
+// that it reads itself comes before writers which were pushed after it. But it must not
+// wait for what itself has to wait for the operation's end: a write of a Var that it
+// reads, a use of a Var that it writes, or what comes after these. Between TryBegin and
+// End nothing may be pushed or waited for on the same Vars.
 //
 // Fork: the lanes rest between operations while the process forks. The child may go on
 // with all Vars and arrays. Operations that were pushed and not begun run in the child
