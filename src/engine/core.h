@@ -97,7 +97,7 @@ class EngineCore : public Engine, protected ForkAware {
   Node* MakeNode(std::unique_ptr<Operation> op, UseList uses);
   bool TakeVars(Node& node);
   void AwaitTurn(Node& node, Lock& lock);
-  void Hold(Var& var, bool write);
+  Ref<Failure> Await(Var& var, bool write);
   bool DrainEpochs(int64_t last);
   void AdoptOrphans(Lock& lock);
   void Inherit(Node& node);
