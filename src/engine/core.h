@@ -55,6 +55,9 @@ class EngineCore : public Engine, protected ForkAware {
   virtual void LeaveWait(Lock&) {}
   virtual bool paused() const { return false; }
 
+  // Lets no thread go on with the inline path, and returns when none is in it.
+  void PauseInline();
+
   void BeforeFork() override;
   void AfterForkInParent() override;
   void AfterForkInChild() override;

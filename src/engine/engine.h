@@ -36,6 +36,7 @@
 #include <string>
 
 #include "base/device.h"
+#include "engine/inline_section.h"
 #include "engine/var.h"
 
 namespace plait {
@@ -169,6 +170,8 @@ std::unique_ptr<Engine> MakeThreadedEngine();
 std::unique_ptr<Engine> MakeSerialEngine();
 
 inline bool Engine::TryBegin(VarSpan reads, VarSpan writes) {
+  if (!InlineSections::Enter()) [[unlikely]]
+    return false;
   const auto sound = [](const Var* v) {
     const Failure* f = v->failure();
     return f == nullptr || f->reported.load(std::memory_order_acquire);
@@ -189,6 +192,7 @@ inline bool Engine::TryBegin(VarSpan reads, VarSpan writes) {
   for (size_t i = 0; i < w; ++i) {
     if (writes[i]->AbortWrite()) Advance(*writes[i]);
   }
+  InlineSections::Leave();
   return false;
 }
 
@@ -203,6 +207,7 @@ inline void Engine::End(VarSpan reads, VarSpan writes) {
     if (v->EndWrite()) [[unlikely]]
       Advance(*v);
   }
+  InlineSections::Leave();
 }
 
 }  // namespace plait
