@@ -176,6 +176,7 @@ void EngineCore::Execute(Node& node, bool on_pushing_thread) {
   Operation& op = *node.op;
   Running running{this, &node, InnermostRunning(), nullptr};
   InnermostRunning() = &running;
+  const InlineSections::ScopedOperation operation;
   Ref<Failure> failure;
   if (node.orphan) {
     failure = MakeFailure(LostInFork(op));

@@ -55,6 +55,9 @@ class EngineCore : public Engine, protected ForkAware {
   virtual void LeaveWait(Lock&) {}
   virtual bool paused() const { return false; }
 
+  // Lets no thread go on with the inline path, and returns when none is in it.
+  void PauseInline();
+
   void BeforeFork() override;
   void AfterForkInParent() override;
   void AfterForkInChild() override;
@@ -97,7 +100,7 @@ class EngineCore : public Engine, protected ForkAware {
   Node* MakeNode(std::unique_ptr<Operation> op, UseList uses);
   bool TakeVars(Node& node);
   void AwaitTurn(Node& node, Lock& lock);
-  void Hold(Var& var, bool write);
+  Ref<Failure> Await(Var& var, bool write);
   bool DrainEpochs(int64_t last);
   void AdoptOrphans(Lock& lock);
   void Inherit(Node& node);

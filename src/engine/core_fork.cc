@@ -13,13 +13,22 @@
 
 namespace plait {
 
+void EngineCore::PauseInline() {
+  InlineSections::Stop();
+  if (InlineSections::Empty()) return;
+  const ScopedBlocking blocking;
+  InlineSections::AwaitEmpty();
+}
+
 // The mutex is held during the fork, so the child finds queues and counts in order.
 void EngineCore::BeforeFork() {
+  Pause();
   mutex_.lock();
 }
 
 void EngineCore::AfterForkInParent() {
   mutex_.unlock();
+  Resume();
 }
 
 void EngineCore::AfterForkInChild() {
@@ -28,6 +37,7 @@ void EngineCore::AfterForkInChild() {
   new (&room_) std::condition_variable;
   new (&drained_) std::condition_variable;
   observer_.ResetInChild();
+  InlineSections::ResetInChild();
   room_waiters_ = 0;
   drain_waiters_ = 0;
   epochs_.resize(1);

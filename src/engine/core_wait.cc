@@ -20,7 +20,7 @@ bool TakeUp(Failure& failure) {
 }  // namespace
 
 // Waits until the Vars of the node are granted. The mutex is released meanwhile, and
-// between leaving the host language's lock and taking it again.
+// whenever the host language's lock is let go of or taken again.
 void EngineCore::AwaitTurn(Node& node, Lock& lock) {
   Waiter waiter;
   node.waiter = &waiter;
@@ -34,25 +34,34 @@ void EngineCore::AwaitTurn(Node& node, Lock& lock) {
       waiter.cv.wait(lock, [&waiter] { return waiter.granted; });
       LeaveWait(lock);
     }
-    node.waiter = nullptr;
     lock.unlock();
   }
   lock = Acquire();
+  node.waiter = nullptr;
 }
 
-// Takes the Var as the next operation would.
-void EngineCore::Hold(Var& var, bool write) {
-  const auto take = [&var, write] {
-    return write ? var.idle() && var.TryWrite() : var.readable() && var.TryRead();
-  };
-  if (SpinUntil(kWaiterSpin, take)) return;
-  Lock lock = Acquire();
-  Node* node = pool_.Get();
-  node->SetUses(UseList(var, write));
-  if (!VarQueue::TakeAll(*node, [](const Use&) { return false; })) {
-    AwaitTurn(*node, lock);
+// Takes the Var as the next operation would, and lets it go. Returns the failure found.
+// While the mutex is free a node stands for the hold, so that it does not outlive the
+// thread in a forked child.
+Ref<Failure> EngineCore::Await(Var& var, bool write) {
+  SpinUntil(kWaiterSpin, [&var, write] { return write ? var.idle() : var.readable(); });
+  Ref<Failure> failure;
+  NodeList here;
+  {
+    Lock lock = Acquire();
+    Node* node = pool_.Get();
+    node->SetUses(UseList(var, write));
+    if (!VarQueue::TakeAll(*node, [](const Use&) { return false; })) {
+      AwaitTurn(*node, lock);
+    }
+    failure = Ref<Failure>(var.failure());
+    NodeList ready;
+    VarQueue::ReleaseAll(*node, ready);
+    pool_.Put(node);
+    here = HandOver(ready);
   }
-  pool_.Put(node);
+  RunHere(here);
+  return failure;
 }
 
 void EngineCore::WaitToRead(Var& var) {
@@ -60,9 +69,7 @@ void EngineCore::WaitToRead(Var& var) {
     return;
   // What the running operation holds is ready for it.
   if (HeldByCurrentOperation(var) != nullptr) return;
-  Hold(var, false);
-  const Ref<Failure> failure(var.failure());
-  if (var.EndRead()) Advance(var);
+  const Ref<Failure> failure = Await(var, false);
   if (failure && TakeUp(*failure)) std::rethrow_exception(failure->error);
 }
 
@@ -75,8 +82,7 @@ void EngineCore::WaitToWrite(Var& var) {
           "for ever; the operation must name the Var among its writes");
     return;
   }
-  Hold(var, true);
-  if (var.AbortWrite()) Advance(var);
+  Await(var, true);
 }
 
 void EngineCore::WaitAll() {

@@ -46,6 +46,7 @@ void Engine::EndFailed(VarSpan reads, VarSpan writes, std::exception_ptr error) 
     var->SetFailure(failure.get());
     if (var->EndWrite()) Advance(*var);
   }
+  InlineSections::Leave();
 }
 
 std::unique_ptr<Engine> MakeThreadedEngine() {

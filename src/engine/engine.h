@@ -13,10 +13,10 @@
 //
 // Thread safety: everything may be called from any thread. An operation may push and
 // wait. The Vars that it holds count as ready for it, and what it pushes to read a Var
-// that it reads itself comes before writers which were pushed after it. It must not
-// wait for a push of its own on a Var that it writes, nor for one that writes a Var
-// which it reads: these run when it has ended. Between TryBegin and End nothing may be
-// pushed or waited for on the same Vars.
+// that it reads itself comes before writers which were pushed after it. But it must not
+// wait for what itself has to wait for the operation's end: a write of a Var that it
+// reads, a use of a Var that it writes, or what comes after these. Between TryBegin and
+// End nothing may be pushed or waited for on the same Vars.
 //
 // Fork: the lanes rest between operations while the process forks. The child may go on
 // with all Vars and arrays. Operations that were pushed and not begun run in the child
@@ -36,6 +36,7 @@
 #include <string>
 
 #include "base/device.h"
+#include "engine/inline_section.h"
 #include "engine/var.h"
 
 namespace plait {
@@ -169,6 +170,8 @@ std::unique_ptr<Engine> MakeThreadedEngine();
 std::unique_ptr<Engine> MakeSerialEngine();
 
 inline bool Engine::TryBegin(VarSpan reads, VarSpan writes) {
+  if (!InlineSections::Enter()) [[unlikely]]
+    return false;
   const auto sound = [](const Var* v) {
     const Failure* f = v->failure();
     return f == nullptr || f->reported.load(std::memory_order_acquire);
@@ -189,6 +192,7 @@ inline bool Engine::TryBegin(VarSpan reads, VarSpan writes) {
   for (size_t i = 0; i < w; ++i) {
     if (writes[i]->AbortWrite()) Advance(*writes[i]);
   }
+  InlineSections::Leave();
   return false;
 }
 
@@ -203,6 +207,7 @@ inline void Engine::End(VarSpan reads, VarSpan writes) {
     if (v->EndWrite()) [[unlikely]]
       Advance(*v);
   }
+  InlineSections::Leave();
 }
 
 }  // namespace plait

@@ -213,6 +213,48 @@ TEST_F(Fork, OtherThreadsMayBeWaiting) {
   for (std::thread& thread : threads) thread.join();
 }
 
+TEST_F(Fork, WaitsForInlineWorkOfOtherThreads) {
+  ThreadedEngine threaded(1, kNoLimit);
+  SerialEngine serial;
+  for (Engine* engine :
+       {static_cast<Engine*>(&threaded), static_cast<Engine*>(&serial)}) {
+    std::atomic<bool> stop{false};
+    std::array<Var, 3> vars;
+    int first = 0, second = 0;  // equal but for the middle of an operation
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 2; ++t) {
+      threads.emplace_back([&, t] {
+        Var* const reads[] = {&vars[t]};
+        Var* const writes[] = {&vars[2]};
+        while (!stop) {
+          if (!engine->TryBegin(reads, writes)) {
+            std::this_thread::yield();
+            continue;
+          }
+          ++first;
+          SleepMs(0);
+          ++second;
+          engine->End(reads, writes);
+        }
+      });
+    }
+    int good = 0;
+    for (int i = 0; i < 20; ++i) {
+      SleepMs(1);
+      good += InChild([&] {
+        for (Var& var : vars) engine->WaitToWrite(var);
+        Var* const writes[] = {&vars[2]};
+        if (!engine->TryBegin({}, writes)) return false;
+        engine->End({}, writes);
+        return first == second && EngineWorks(*engine);
+      });
+    }
+    stop = true;
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(good, 20);
+  }
+}
+
 TEST_F(Fork, MayHappenInsideAnOperation) {
   ThreadedEngine engine(1, kNoLimit);
   for (const Lane lane : {Lane::kCallback, Lane::kCompute}) {

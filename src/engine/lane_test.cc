@@ -242,7 +242,7 @@ TEST(Pause, LetsRunningOperationsEndAndStartsNoOthers) {
   engine.Pause();
   const int at_pause = begun;
   EXPECT_EQ(ended, at_pause);
-  EXPECT_LT(at_pause, 3);
+  PushTo(engine, [&] { ++begun; }, {}, {&var});
   engine.Pause();
   engine.Resume();
   SleepMs(5);
@@ -250,6 +250,33 @@ TEST(Pause, LetsRunningOperationsEndAndStartsNoOthers) {
   engine.Resume();
   engine.WaitAll();
   EXPECT_EQ(ended, 3);
+  EXPECT_EQ(begun, 4);
+}
+
+TEST(Pause, KeepsTheInlinePathShut) {
+  ThreadedEngine engine(1, kNoLimit);
+  Var a, b;
+  Var* const first[] = {&a};
+  Var* const second[] = {&b};
+  Gate begun, ended;
+  std::thread other([&] {
+    ASSERT_TRUE(engine.TryBegin({}, first));
+    begun.Open();
+    ended.WaitFor(std::chrono::milliseconds(10));
+    EXPECT_TRUE(engine.TryBegin({}, second)) << "inside another it may";
+    engine.End({}, second);
+    engine.End({}, first);
+  });
+  begun.Wait();
+  engine.Pause();
+  EXPECT_TRUE(a.idle()) << "Pause has waited";
+  EXPECT_FALSE(engine.TryBegin({}, first));
+  engine.Resume();
+  EXPECT_TRUE(engine.TryBegin({}, first));
+  engine.Pause();  // its own section it does not wait for
+  engine.Resume();
+  engine.End({}, first);
+  other.join();
 }
 
 TEST(Pause, DoesNotWaitForAnOperationThatWaits) {

@@ -28,6 +28,7 @@ struct Cell {
 struct Plan {
   std::vector<int> reads, writes;
   bool may_run_inline = false;
+  bool asks_another = false;  // computes by an operation that it pushes and waits for
   Lane lane = Lane::kCompute;
   int priority = 0;
   std::vector<size_t> versions;  // found by the operation: writes before it, per read
@@ -46,6 +47,7 @@ Plan RandomPlan(std::mt19937& random) {
     if (used.insert(v).second) plan.writes.push_back(v);
   }
   plan.may_run_inline = pick(2) == 0;
+  plan.asks_another = pick(4) == 0;
   plan.lane = static_cast<Lane>(pick(static_cast<int>(Lane::kCount)));
   plan.priority = pick(3);
   return plan;
@@ -115,10 +117,20 @@ class Workload {
     return h;
   }
 
-  void Work(int id) {
+  void Work(int id, bool pushed) {
     Plan& plan = plans_[id];
     for (int v : plan.reads) plan.versions.push_back(cells_[v].writers.size());
-    const uint64_t h = Hash(id, [this](int v) { return cells_[v].value; });
+    uint64_t h = 0;
+    const auto hash = [&] { h = Hash(id, [this](int v) { return cells_[v].value; }); };
+    if (plan.asks_another && pushed) {
+      Var result;
+      Vars reads;
+      for (int v : plan.reads) reads.push_back(&cells_[v].var);
+      PushTo(engine_, hash, reads, {&result}, static_cast<Lane>(id % 5));
+      engine_.WaitToRead(result);
+    } else {
+      hash();
+    }
     for (int v : plan.writes) {
       cells_[v].value = Mix(cells_[v].value, h);
       cells_[v].writers.push_back(id);
@@ -133,11 +145,12 @@ class Workload {
       for (int v : plan.reads) reads.push_back(&cells_[v].var);
       for (int v : plan.writes) writes.push_back(&cells_[v].var);
       if (plan.may_run_inline && engine_.TryBegin(reads, writes)) {
-        Work(id);
+        Work(id, false);
         engine_.End(reads, writes);
       } else {
         PushTo(
-            engine_, [this, id] { Work(id); }, reads, writes, plan.lane, plan.priority);
+            engine_, [this, id] { Work(id, true); }, reads, writes, plan.lane,
+            plan.priority);
       }
       if (random() % 64 == 0) engine_.WaitToRead(cells_[random() % kVars].var);
       if (random() % 128 == 0) engine_.WaitToWrite(cells_[random() % kVars].var);

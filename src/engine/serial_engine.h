@@ -16,8 +16,8 @@ class SerialEngine final : public EngineCore {
   ~SerialEngine() override;
 
   void Shutdown() override;
-  void Pause() override {}
-  void Resume() override {}
+  void Pause() override { PauseInline(); }
+  void Resume() override { InlineSections::Go(); }
 
  private:
   bool Schedule(Node*) override { return false; }

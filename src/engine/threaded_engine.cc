@@ -195,6 +195,7 @@ void ThreadedEngine::AwaitRest(Lock& lock) {
 }
 
 void ThreadedEngine::Pause() {
+  PauseInline();  // first: an inline section may wait for a lane
   const int self = OwnLane() != nullptr ? 1 : 0;
   Lock lock = Acquire();
   ++paused_;
@@ -207,20 +208,11 @@ void ThreadedEngine::Pause() {
 }
 
 void ThreadedEngine::Resume() {
+  InlineSections::Go();
   const Lock lock = Acquire();
   if (--paused_ > 0) return;
   resumed_.notify_all();
   StaffAll();
-}
-
-void ThreadedEngine::BeforeFork() {
-  Pause();
-  EngineCore::BeforeFork();
-}
-
-void ThreadedEngine::AfterForkInParent() {
-  EngineCore::AfterForkInParent();
-  Resume();
 }
 
 void ThreadedEngine::AfterForkInChild() {

@@ -27,8 +27,6 @@ class ThreadedEngine final : public EngineCore {
   void EnterWait() override;
   void LeaveWait(Lock& lock) override;
   bool paused() const override { return paused_ > 0; }
-  void BeforeFork() override;
-  void AfterForkInParent() override;
   void AfterForkInChild() override;
   void RestartInChild() override;
 

@@ -52,8 +52,12 @@ void VarQueue::Advance(Var& var, NodeList& ready) {
 }
 
 void VarQueue::ReleaseAll(Node& node, NodeList& ready) {
+  const bool wrote = node.op != nullptr;
   for (Use& use : node) {
-    if (use.write ? use.var->EndWrite() : use.var->EndRead()) Advance(*use.var, ready);
+    const bool queued = !use.write ? use.var->EndRead()
+                        : wrote    ? use.var->EndWrite()
+                                   : use.var->AbortWrite();
+    if (queued) Advance(*use.var, ready);
   }
   node.state = Node::State::kReleased;
 }
