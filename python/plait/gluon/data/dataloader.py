@@ -5,7 +5,7 @@ import zlib
 import numpy as np
 
 from ... import ndarray as nd
-from ...context import cpu_pinned, num_gpus
+from ...context import cpu_pinned
 from . import sampler as _sampler
 from .batchify import default_batchify_fn, default_mp_batchify_fn, make_batch
 from .workers import ProcessPool, ThreadPool
@@ -48,7 +48,7 @@ class DataLoader:
         self._prefetch = max(0, 2 * self._num_workers if prefetch is None else int(prefetch))
         self._method = start_method or ("fork" if thread_pool is False else None)
         self._timeout = timeout
-        self._pin = cpu_pinned(pin_device_id) if pin_memory and num_gpus() > 0 else None
+        self._pin = cpu_pinned(pin_device_id) if pin_memory else None
         self._auto_reload = auto_reload
         self._pool = None
         self._epoch = 0

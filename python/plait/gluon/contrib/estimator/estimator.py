@@ -163,7 +163,7 @@ class Estimator:
         self.max_epoch = epochs
         self.max_batch = batches
         self.batch_axis = batch_axis
-        events = _Events(self, self._training_handlers(val_data, event_handlers))
+        events = _Events(self, self._prepare_default_handlers(val_data, event_handlers))
         events.call(TrainBegin, "train_begin")
         stop = False
         while not stop:
@@ -177,7 +177,7 @@ class Estimator:
             stop = events.call(EpochEnd, "epoch_end")
         events.call(TrainEnd, "train_end")
 
-    def _training_handlers(self, val_data, event_handlers):
+    def _prepare_default_handlers(self, val_data, event_handlers):
         defaults = [(None, lambda: StoppingHandler(self.max_epoch, self.max_batch)),
                     (GradientUpdateHandler, GradientUpdateHandler),
                     (MetricHandler, lambda: MetricHandler(metrics=self.train_metrics))]
@@ -187,6 +187,12 @@ class Estimator:
         defaults.append((LoggingHandler, lambda: LoggingHandler(metrics=self.train_metrics)))
         return self._with_defaults(event_handlers, defaults,
                                    self.train_metrics + self.val_metrics)
+
+    def _categorize_handlers(self, event_handlers):
+        """The handlers of each event, in the order in which events happen."""
+        return tuple([handler for handler in event_handlers if isinstance(handler, kind)]
+                     for kind in (TrainBegin, EpochBegin, BatchBegin, BatchEnd, EpochEnd,
+                                  TrainEnd))
 
     @staticmethod
     def _with_defaults(event_handlers, defaults, known_metrics):
