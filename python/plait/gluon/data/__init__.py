@@ -7,8 +7,8 @@ from .dataloader import *  # noqa: F403
 from .dataset import *  # noqa: F403
 from .sampler import *  # noqa: F403
 
-__all__ = (["vision", "dataloader", "dataset", "sampler"] + dataloader.__all__
-           + dataset.__all__ + sampler.__all__)
+__all__ = dataloader.__all__ + dataset.__all__ + sampler.__all__
+__all__ += ["vision", "dataloader", "dataset", "sampler"]  # noqa: F405
 
 
 def __getattr__(name):

@@ -6,7 +6,9 @@ from ... import ndarray as nd
 
 
 def default_batchify_fn(data):
-    """Stacks samples: NDArrays, tuples field by field, anything else by NumPy, dtype kept."""
+    """Stacks samples: NDArrays, tuples field by field, anything else by NumPy, dtype
+    kept.
+    """
     first = data[0]
     if isinstance(first, nd.NDArray):
         return nd.stack(*data)
@@ -30,7 +32,9 @@ class AsNDArray:
 
 
 def numpy_batchify(data):
-    """default_batchify_fn in a worker, where making an NDArray would only add a copy."""
+    """default_batchify_fn in a worker, where making an NDArray would only
+    add a copy.
+    """
     first = data[0]
     if isinstance(first, tuple):
         return [numpy_batchify(column) for column in zip(*data)]
@@ -40,7 +44,9 @@ def numpy_batchify(data):
 
 
 def make_batch(dataset, indices, batchify):
-    """The batch of these samples; at once where the data set can and batchify is default."""
+    """The batch of these samples; at once where the data set can and batchify is
+    default.
+    """
     if batchify is default_batchify_fn or batchify is numpy_batchify:
         gather = getattr(dataset, "_batch", None)
         batch = gather(indices) if gather is not None else None

@@ -16,53 +16,77 @@ __all__ = ["DataLoader", "default_batchify_fn", "default_mp_batchify_fn"]
 class DataLoader:
     """An iterable of batches.
 
-    batch_size with shuffle or sampler and last_batch ('keep', 'discard', 'rollover'), or a
-    batch_sampler, choose the samples. batchify_fn makes a batch of a list of samples.
+    batch_size with shuffle or sampler and last_batch ('keep', 'discard', 'rollover'),
+    or a batch_sampler, choose the samples. batchify_fn makes a batch of a list of
+    samples.
 
-    num_workers > 0 makes batches ahead, `prefetch` at a time (2 * num_workers by default): by
-    threads, or with thread_pool=False by forked processes; start_method chooses 'fork',
-    'spawn' or 'forkserver'. A batch that takes longer than `timeout` seconds is an error.
-    Batches come in order. In processes the generators of random, NumPy and Plait are seeded
-    for each batch, from the state of NumPy's generator: results do not depend on the number of
-    workers, and epochs differ.
+    num_workers > 0 makes batches ahead, `prefetch` at a time (2 * num_workers by
+    default): by threads, or with thread_pool=False by forked processes; start_method
+    chooses 'fork', 'spawn' or 'forkserver'. A batch that takes longer than `timeout`
+    seconds is an error. Batches come in order. In processes the generators of random,
+    NumPy and Plait are seeded for each batch, from the state of NumPy's generator:
+    results do not depend on the number of workers, and epochs differ.
 
-    pin_memory puts batches into memory that a GPU reads directly. auto_reload begins the next
-    epoch as soon as one ends.
+    pin_memory puts batches into memory that a GPU reads directly. auto_reload begins
+    the next epoch as soon as one ends.
     """
 
-    def __init__(self, dataset, batch_size=None, shuffle=False, sampler=None, last_batch=None,
-                 batch_sampler=None, batchify_fn=None, num_workers=0, pin_memory=False,
-                 pin_device_id=0, prefetch=None, thread_pool=None, timeout=120,
-                 auto_reload=False, start_method=None):
+    def __init__(
+        self,
+        dataset,
+        batch_size=None,
+        shuffle=False,
+        sampler=None,
+        last_batch=None,
+        batch_sampler=None,
+        batchify_fn=None,
+        num_workers=0,
+        pin_memory=False,
+        pin_device_id=0,
+        prefetch=None,
+        thread_pool=None,
+        timeout=120,
+        auto_reload=False,
+        start_method=None,
+    ):
         if timeout <= 0:
-            raise ValueError("DataLoader: timeout is %r; expected more than 0 seconds"
-                             % (timeout,))
+            raise ValueError(
+                "DataLoader: timeout is %r; expected more than 0 seconds" % (timeout,)
+            )
         if start_method not in (None, "fork", "spawn", "forkserver"):
-            raise ValueError("DataLoader: start_method is %r; expected 'fork', 'spawn' or "
-                             "'forkserver'" % (start_method,))
+            raise ValueError(
+                "DataLoader: start_method is %r; expected 'fork', 'spawn' or "
+                "'forkserver'" % (start_method,)
+            )
         self._dataset = dataset
-        self._batch_sampler = _choose_sampler(dataset, batch_size, shuffle, sampler, last_batch,
-                                              batch_sampler)
+        self._batch_sampler = _choose_sampler(
+            dataset, batch_size, shuffle, sampler, last_batch, batch_sampler
+        )
         self._batchify_fn = batchify_fn or default_batchify_fn
         self._num_workers = max(0, num_workers)
-        self._prefetch = max(0, 2 * self._num_workers if prefetch is None else int(prefetch))
+        self._prefetch = max(
+            0, 2 * self._num_workers if prefetch is None else int(prefetch)
+        )
         self._method = start_method or ("fork" if thread_pool is False else None)
         self._timeout = timeout
         self._pin = cpu_pinned(pin_device_id) if pin_memory else None
         self._auto_reload = auto_reload
         self._pool = None
         self._epoch = 0
-        self._ready = None      # the next epoch's iterator, under auto_reload
+        self._ready = None  # the next epoch's iterator, under auto_reload
         if auto_reload and self._num_workers > 0:
             self.refresh()
 
     def _start_pool(self):
         if self._pool is None:
             if self._method is None:
-                self._pool = ThreadPool(self._num_workers, self._dataset, self._batchify_fn)
+                self._pool = ThreadPool(
+                    self._num_workers, self._dataset, self._batchify_fn
+                )
             else:
-                self._pool = ProcessPool(self._num_workers, self._dataset, self._batchify_fn,
-                                         self._method)
+                self._pool = ProcessPool(
+                    self._num_workers, self._dataset, self._batchify_fn, self._method
+                )
         return self._pool
 
     def __iter__(self):
@@ -121,7 +145,8 @@ class _Ahead:
     def __init__(self, loader, pool, epoch):
         self._loader, self._pool = loader, pool
         self._samples = iter(loader._batch_sampler)
-        # Derived, not drawn: the order of samples must not depend on the number of workers.
+        # Derived, not drawn: the order of samples must not depend on the number of
+        # workers.
         state = np.random.get_state()
         self._seed = zlib.crc32(np.asarray(state[1]).tobytes(), state[2] + 7919 * epoch)
         self._count = 0
@@ -164,12 +189,21 @@ class _Ahead:
 
 def _choose_sampler(dataset, batch_size, shuffle, sampler, last_batch, batch_sampler):
     if batch_sampler is not None:
-        if batch_size is not None or shuffle or sampler is not None or last_batch is not None:
-            raise ValueError("batch_size, shuffle, sampler and last_batch must not be specified "
-                             "if batch_sampler is specified.")
+        if (
+            batch_size is not None
+            or shuffle
+            or sampler is not None
+            or last_batch is not None
+        ):
+            raise ValueError(
+                "batch_size, shuffle, sampler and last_batch must not be specified "
+                "if batch_sampler is specified."
+            )
         return batch_sampler
     if batch_size is None:
-        raise ValueError("batch_size must be specified unless batch_sampler is specified")
+        raise ValueError(
+            "batch_size must be specified unless batch_sampler is specified"
+        )
     if sampler is None:
         kind = _sampler.RandomSampler if shuffle else _sampler.SequentialSampler
         sampler = kind(len(dataset))

@@ -14,13 +14,18 @@ class Dataset:
     """Base. Subclasses implement __getitem__(number) and __len__()."""
 
     def __getitem__(self, idx):
-        raise NotImplementedError("%s: __getitem__ is not implemented" % type(self).__name__)
+        raise NotImplementedError(
+            "%s: __getitem__ is not implemented" % type(self).__name__
+        )
 
     def __len__(self):
-        raise NotImplementedError("%s: __len__ is not implemented" % type(self).__name__)
+        raise NotImplementedError(
+            "%s: __len__ is not implemented" % type(self).__name__
+        )
 
     def _batch(self, indices):
-        """What the default batchify would make of these samples, or None: take them one by one.
+        """What the default batchify would make of these samples, or None: take them one
+        by one.
 
         A data set that can gather rows at once overrides it, as that is much faster.
         """
@@ -29,14 +34,24 @@ class Dataset:
     def filter(self, fn):
         """The samples for which fn(sample) is true."""
         from .sampler import FilterSampler
+
         return _SampledDataset(self, FilterSampler(fn, self))
 
     def shard(self, num_shards, index):
         """Part `index` of `num_shards` nearly equal parts in a row."""
-        check(num_shards > 0, "Number of shards must be greater than 0, got %s", num_shards)
-        check(0 <= index < num_shards, "Shard index of out bound: %d out of %d", index,
-              num_shards)
+        check(
+            num_shards > 0,
+            "Number of shards must be greater than 0, got %s",
+            num_shards,
+        )
+        check(
+            0 <= index < num_shards,
+            "Shard index of out bound: %d out of %d",
+            index,
+            num_shards,
+        )
         from .sampler import SequentialSampler
+
         each, more = divmod(len(self), num_shards)
         begin = each * index + min(index, more)
         return _SampledDataset(self, SequentialSampler(each + (index < more), begin))
@@ -44,19 +59,25 @@ class Dataset:
     def take(self, count):
         """The first `count` samples; None takes all."""
         from .sampler import SequentialSampler
+
         count = len(self) if count is None else min(count, len(self))
         return _SampledDataset(self, SequentialSampler(count))
 
     def sample(self, sampler):
         """The samples that a sampler chooses."""
         from .sampler import Sampler
+
         if not isinstance(sampler, Sampler):
-            raise TypeError("Invalid sampler type: %s. Expected gluon.data.Sampler instead."
-                            % type(sampler))
+            raise TypeError(
+                "Invalid sampler type: %s. Expected gluon.data.Sampler instead."
+                % type(sampler)
+            )
         return _SampledDataset(self, sampler)
 
     def transform(self, fn, lazy=True):
-        """fn of each sample (tuples are unpacked), when it is taken or (lazy=False) now."""
+        """fn of each sample (tuples are unpacked), when it is taken or (lazy=False)
+        now.
+        """
         transformed = _LazyTransformDataset(self, fn)
         return transformed if lazy else SimpleDataset([x for x in transformed])
 
@@ -142,8 +163,14 @@ class ArrayDataset(Dataset):
         self._length = len(args[0])
         self._data = []
         for i, data in enumerate(args):
-            check(len(data) == self._length, "All arrays must have the same length; array[0] has "
-                  "length %d while array[%d] has %d.", self._length, i, len(data))
+            check(
+                len(data) == self._length,
+                "All arrays must have the same length; array[0] has "
+                "length %d while array[%d] has %d.",
+                self._length,
+                i,
+                len(data),
+            )
             if isinstance(data, nd.NDArray) and len(data.shape) == 1:
                 data = data.asnumpy()  # numbers are cheaper to take from NumPy
             self._data.append(data)
@@ -168,6 +195,7 @@ class RecordFileDataset(Dataset):
 
     def __init__(self, filename):
         from ... import recordio
+
         self.idx_file = os.path.splitext(filename)[0] + ".idx"
         self.filename = filename
         self._record = recordio.MXIndexedRecordIO(self.idx_file, self.filename, "r")
@@ -180,7 +208,9 @@ class RecordFileDataset(Dataset):
 
 
 class _DownloadedDataset(Dataset):
-    """Base of data sets whose files are in a folder: _get_data() sets _data and _label."""
+    """Base of data sets whose files are in a folder: _get_data() sets _data
+    and _label.
+    """
 
     def __init__(self, root, transform):
         self._transform = transform
@@ -198,8 +228,10 @@ class _DownloadedDataset(Dataset):
         return len(self._label)
 
     def _batch(self, indices):
-        if self._transform is not None or type(self).__getitem__ is not \
-                _DownloadedDataset.__getitem__:
+        if (
+            self._transform is not None
+            or type(self).__getitem__ is not _DownloadedDataset.__getitem__
+        ):
             return None
         return [gather(self._data, indices), gather(self._label, indices)]
 

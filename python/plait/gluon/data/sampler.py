@@ -2,7 +2,13 @@
 
 import numpy as np
 
-__all__ = ["Sampler", "SequentialSampler", "RandomSampler", "FilterSampler", "BatchSampler"]
+__all__ = [
+    "Sampler",
+    "SequentialSampler",
+    "RandomSampler",
+    "FilterSampler",
+    "BatchSampler",
+]
 
 
 class Sampler:
@@ -62,8 +68,8 @@ class FilterSampler(Sampler):
 class BatchSampler(Sampler):
     """Lists of `batch_size` numbers of another sampler.
 
-    last_batch: what becomes of the rest: 'keep' (a smaller batch), 'discard', or 'rollover'
-    (it begins the next epoch).
+    last_batch: what becomes of the rest: 'keep' (a smaller batch), 'discard', or
+    'rollover' (it begins the next epoch).
     """
 
     def __init__(self, sampler, batch_size, last_batch="keep"):
@@ -74,8 +80,10 @@ class BatchSampler(Sampler):
 
     def _check(self):
         if self._last_batch not in ("keep", "discard", "rollover"):
-            raise ValueError("last_batch must be one of 'keep', 'discard', or 'rollover', but "
-                             "got %s" % self._last_batch)
+            raise ValueError(
+                "last_batch must be one of 'keep', 'discard', or 'rollover', but "
+                "got %s" % self._last_batch
+            )
 
     def __iter__(self):
         batch, self._prev = self._prev, []

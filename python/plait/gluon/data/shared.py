@@ -1,9 +1,10 @@
-"""Batches between processes through shared memory, without names that could be left behind.
+"""Batches between processes through shared memory, without names that could be left
+behind.
 
-A worker owns segments: files that exist only as descriptors (memfd, or an unlinked file), sent
-once over the pipe and used again and again. A batch is pickled into a segment with its arrays
-out of band; over the pipe goes only where things are. The parent copies the arrays out, and
-gives the segment back with the next task.
+A worker owns segments: files that exist only as descriptors (memfd, or an unlinked
+file), sent once over the pipe and used again and again. A batch is pickled into a
+segment with its arrays out of band; over the pipe goes only where things are. The
+parent copies the arrays out, and gives the segment back with the next task.
 """
 
 import mmap
@@ -33,8 +34,10 @@ def _make_file(size):
             os.posix_fallocate(number, 0, size)  # an error now, not a bus error later
     except OSError as e:
         os.close(number)
-        raise MemoryError("DataLoader: %d bytes of shared memory for a batch are not there: %s"
-                          % (size, e)) from None
+        raise MemoryError(
+            "DataLoader: %d bytes of shared memory for a batch are not there: %s"
+            % (size, e)
+        ) from None
     return number
 
 
@@ -62,8 +65,11 @@ class _Pickler(pickle.Pickler):
             return NotImplemented
         array = np.ascontiguousarray(array)
         raw = array.reshape(-1).view(np.uint8) if array.size else np.empty(0, np.uint8)
-        return rebuild, (pickle.PickleBuffer(raw), array.dtype, value.shape
-                         if not isinstance(value, AsNDArray) else array.shape)
+        return rebuild, (
+            pickle.PickleBuffer(raw),
+            array.dtype,
+            value.shape if not isinstance(value, AsNDArray) else array.shape,
+        )
 
 
 class _List:
@@ -82,9 +88,9 @@ class Outbox:
 
     def __init__(self, pipe):
         self._pipe = pipe
-        self._segments = {}      # number -> mmap
+        self._segments = {}  # number -> mmap
         self._free = []
-        self._new = None         # descriptor of a segment that the parent does not have yet
+        self._new = None  # descriptor of a segment that the parent does not have yet
 
     def release(self, numbers):
         """Segments that the parent has read."""
@@ -102,11 +108,13 @@ class Outbox:
         number, size = self._segment(max(end, 1))
         memory = self._segments[number]
         for part, (begin, length) in zip(parts, places):
-            memory[begin:begin + length] = part
+            memory[begin : begin + length] = part
         return number, size, places
 
     def _segment(self, size):
-        """The number of a free segment that is large enough, and its size when it is new."""
+        """The number of a free segment that is large enough, and its size when it is
+        new.
+        """
         for number in self._free:
             if len(self._segments[number]) >= size:
                 self._free.remove(number)
@@ -152,7 +160,7 @@ class Inbox:
             finally:
                 os.close(handle)
         memory = memoryview(self._segments[number])
-        parts = [memory[begin:begin + length] for begin, length in places]
+        parts = [memory[begin : begin + length] for begin, length in places]
         try:
             return pickle.loads(parts[0], buffers=parts[1:])
         finally:

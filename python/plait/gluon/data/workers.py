@@ -1,7 +1,7 @@
 """Pools that make batches ahead: threads, or processes with shared memory.
 
-Both offer submit(indices, seed) -> ticket, result(ticket, timeout), forget(ticket), close().
-Results come in any order that they are asked for.
+Both offer submit(indices, seed) -> ticket, result(ticket, timeout), forget(ticket),
+close(). Results come in any order that they are asked for.
 """
 
 import os
@@ -29,8 +29,11 @@ class DataLoaderTimeout(MXNetError, _ProcessTimeout, TimeoutError):
 
 def _late(timeout, what):
     return DataLoaderTimeout(
-        "DataLoader: no batch after %g seconds; %s. Is the data set's __getitem__ that slow, or "
-        "does it wait for something? See timeout=, or debug with num_workers=0" % (timeout, what))
+        "DataLoader: no batch after %g seconds; %s. Is the data set's __getitem__ that "
+        "slow, or "
+        "does it wait for something? See timeout=, or debug with num_workers=0"
+        % (timeout, what)
+    )
 
 
 class ThreadPool:
@@ -38,11 +41,14 @@ class ThreadPool:
 
     def __init__(self, num_workers, dataset, batchify):
         self._dataset, self._batchify = dataset, batchify
-        self._pool = ThreadPoolExecutor(num_workers, "plait-data", set_np,
-                                        (is_np_shape(), is_np_array()))
+        self._pool = ThreadPoolExecutor(
+            num_workers, "plait-data", set_np, (is_np_shape(), is_np_array())
+        )
 
     def submit(self, indices, seed):
-        """Starts a batch. Threads share the process's generators, so `seed` is not used."""
+        """Starts a batch. Threads share the process's generators, so `seed` is not
+        used.
+        """
         return self._pool.submit(make_batch, self._dataset, indices, self._batchify)
 
     def result(self, ticket, timeout):
@@ -70,7 +76,7 @@ class ProcessPool:
         context = get_context(method)
         self._workers = []
         self._tickets = 0
-        self._results = {}       # ticket -> (ok, value)
+        self._results = {}  # ticket -> (ok, value)
         self._forgotten = set()
         self._lock = threading.RLock()
         if batchify is default_batchify_fn:
@@ -132,8 +138,11 @@ class _Worker:
         self._number = number
         self._inbox = Inbox(self.pipe)
         self.process = context.Process(
-            target=_serve, name="plait-data-%d" % number, daemon=True,
-            args=(theirs, dataset, batchify, is_np_shape(), is_np_array()))
+            target=_serve,
+            name="plait-data-%d" % number,
+            daemon=True,
+            args=(theirs, dataset, batchify, is_np_shape(), is_np_array()),
+        )
         self.process.start()
         theirs.close()
 
@@ -158,10 +167,15 @@ class _Worker:
     def _dead(self):
         self.process.join(1)
         code = self.process.exitcode
-        how = "signal %s" % signal.Signals(-code).name if code is not None and code < 0 \
+        how = (
+            "signal %s" % signal.Signals(-code).name
+            if code is not None and code < 0
             else "exit code %s" % code
-        return RuntimeError("DataLoader: worker process %d died (%s) while it made a batch"
-                            % (self._number, how))
+        )
+        return RuntimeError(
+            "DataLoader: worker process %d died (%s) while it made a batch"
+            % (self._number, how)
+        )
 
     def close(self):
         """Asks the process to end, and ends it if it does not."""
@@ -208,24 +222,30 @@ def _serve(pipe, dataset, batchify, np_shape, np_array):
 
 
 def _seed(seed):
-    """Generators of the batch, so that results do not depend on which worker makes it."""
+    """Generators of the batch, so that results do not depend on which
+    worker makes it.
+    """
     random.seed(seed)
     np.random.seed(seed)
     mx_random.seed(seed)
 
 
 def _portable(error):
-    """The exception with the worker's traceback as its cause; as a text if it cannot travel."""
+    """The exception with the worker's traceback as its cause; as a text if it cannot
+    travel.
+    """
     wrapped = reduction_error(error)
     try:
         reduction.ForkingPickler.loads(reduction.ForkingPickler.dumps(wrapped))
         return wrapped
     except Exception:
-        return RuntimeError("DataLoader: a worker failed with %s: %s"
-                            % (type(error).__name__, error))
+        return RuntimeError(
+            "DataLoader: a worker failed with %s: %s" % (type(error).__name__, error)
+        )
 
 
 def reduction_error(error):
     """`error` in the form in which multiprocessing's own pools send exceptions."""
     from multiprocessing.pool import ExceptionWithTraceback
+
     return ExceptionWithTraceback(error, error.__traceback__)

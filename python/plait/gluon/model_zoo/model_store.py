@@ -7,7 +7,8 @@ from ..utils import check_sha1
 
 __all__ = ["get_model_file", "purge"]
 
-# SHA-1 of the files that MXNet published; the first 8 digits are part of the file's name.
+# SHA-1 of the files that MXNet published; the first 8 digits are part of the file's
+# name.
 _SHA1 = {
     "alexnet": "44335d1f0046b328243b32a26a4fbd62d9057b45",
     "densenet121": "f27dbf2dbd5ce9a80b102d89c7483342cd33cb31",
@@ -54,24 +55,29 @@ def short_hash(name):
 
 
 def get_model_file(name, root=None):
-    """The path of a model's weights: <root>/<name>-<short hash>.params, or <name>.params.
+    """The path of a model's weights: <root>/<name>-<short hash>.params, or
+    <name>.params.
 
-    root is $MXNET_HOME/models by default. The published file must have its SHA-1; a file
-    without hash in its name is taken as it is.
+    root is $MXNET_HOME/models by default. The published file must have its SHA-1; a
+    file without hash in its name is taken as it is.
     """
     root = os.path.expanduser(root or os.path.join(base.data_dir(), "models"))
     published = os.path.join(root, "%s-%s.params" % (name, short_hash(name)))
     own = os.path.join(root, name + ".params")
     if os.path.exists(published):
         if not check_sha1(published, _SHA1[name]):
-            raise ValueError("get_model_file: %s has another content than MXNet published; its "
-                             "SHA-1 should be %s" % (published, _SHA1[name]))
+            raise ValueError(
+                "get_model_file: %s has another content than MXNet published; its "
+                "SHA-1 should be %s" % (published, _SHA1[name])
+            )
         return published
     if os.path.exists(own):
         return own
-    raise FileNotFoundError("get_model_file: there are no weights of %s: neither %s nor %s "
-                            "exists, and Plait downloads nothing; put MXNet's file, or one of "
-                            "your own by save_parameters, there" % (name, published, own))
+    raise FileNotFoundError(
+        "get_model_file: there are no weights of %s: neither %s nor %s "
+        "exists, and Plait downloads nothing; put MXNet's file, or one of "
+        "your own by save_parameters, there" % (name, published, own)
+    )
 
 
 def purge(root=None):

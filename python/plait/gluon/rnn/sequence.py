@@ -11,25 +11,39 @@ def is_array(x):
 
 
 def format_sequence(length, inputs, layout, merge, in_layout=None):
-    """(inputs, time axis, F, batch size): one array (merge True), a list (False), or as it is.
+    """(inputs, time axis, F, batch size): one array (merge True), a list (False), or as
+    it is.
 
-    layout places time (T) and batch (N); in_layout is that of the inputs where it differs.
+    layout places time (T) and batch (N); in_layout is that of the inputs where it
+    differs.
     """
-    check(inputs is not None, "unroll(inputs=None) has been deprecated. Please create input "
-          "variables outside unroll.")
+    check(
+        inputs is not None,
+        "unroll(inputs=None) has been deprecated. Please create input "
+        "variables outside unroll.",
+    )
     axis = layout.find("T")
     in_axis = axis if in_layout is None else in_layout.find("T")
     if is_array(inputs):
         batch_size = inputs.shape[layout.find("N")]
         if merge is False:
             steps = inputs.shape[in_axis]
-            check(length is None or length == steps, "the sequence has %d steps; expected %s",
-                  steps, length)
-            inputs = _as_list(nd.split(inputs, axis=in_axis, num_outputs=steps,
-                                       squeeze_axis=1))
+            check(
+                length is None or length == steps,
+                "the sequence has %d steps; expected %s",
+                steps,
+                length,
+            )
+            inputs = _as_list(
+                nd.split(inputs, axis=in_axis, num_outputs=steps, squeeze_axis=1)
+            )
     else:
-        check(length is None or len(inputs) == length, "the sequence has %d steps; expected %s",
-              len(inputs), length)
+        check(
+            length is None or len(inputs) == length,
+            "the sequence has %d steps; expected %s",
+            len(inputs),
+            length,
+        )
         batch_size = inputs[0].shape[0]
         if merge is True:
             inputs = nd.stack(*inputs, axis=axis)
@@ -43,19 +57,23 @@ def mask_steps(F, data, length, valid_length, time_axis, merge):
     """The sequence with zeros after each sample's valid length."""
     if not is_array(data):
         data = F.stack(*data, axis=time_axis)
-    masked = F.SequenceMask(data, sequence_length=valid_length, use_sequence_length=True,
-                            axis=time_axis)
+    masked = F.SequenceMask(
+        data, sequence_length=valid_length, use_sequence_length=True, axis=time_axis
+    )
     if merge:
         return masked
-    return _as_list(F.split(masked, num_outputs=length, axis=time_axis, squeeze_axis=True))
+    return _as_list(
+        F.split(masked, num_outputs=length, axis=time_axis, squeeze_axis=True)
+    )
 
 
 def reverse_steps(steps, length, valid_length=None):
     """The list of steps backwards, each sample within its valid length."""
     if valid_length is None:
         return list(reversed(steps))
-    turned = nd.SequenceReverse(nd.stack(*steps, axis=0), sequence_length=valid_length,
-                                use_sequence_length=True)
+    turned = nd.SequenceReverse(
+        nd.stack(*steps, axis=0), sequence_length=valid_length, use_sequence_length=True
+    )
     if length == 1:
         return [turned[0]]
     return list(nd.split(turned, axis=0, num_outputs=length, squeeze_axis=True))

@@ -7,11 +7,17 @@ __all__ = ["IntervalSampler"]
 
 
 class IntervalSampler(sampler.Sampler):
-    """0, interval, 2*interval, ...; with rollover then 1, 1 + interval, ... and so on."""
+    """0, interval, 2*interval, ...; with rollover then 1, 1 + interval, ...
+    and so on.
+    """
 
     def __init__(self, length, interval, rollover=True):
-        check(interval <= length, "Interval %d must be smaller than or equal to length %d",
-              interval, length)
+        check(
+            interval <= length,
+            "Interval %d must be smaller than or equal to length %d",
+            interval,
+            length,
+        )
         self._length = length
         self._interval = interval
         self._rollover = rollover

@@ -6,5 +6,10 @@ from .estimator import Estimator
 from .event_handler import *  # noqa: F403
 from .event_handler import __all__ as _handlers
 
-__all__ = ["BatchProcessor", "Estimator", "batch_processor", "estimator",
-           "event_handler"] + _handlers
+__all__ = [
+    "BatchProcessor",
+    "Estimator",
+    "batch_processor",
+    "estimator",
+    "event_handler",
+] + _handlers

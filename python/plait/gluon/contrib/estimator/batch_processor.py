@@ -10,8 +10,10 @@ class BatchProcessor:
     """Runs the network over all devices; subclasses may do otherwise."""
 
     def _get_data_and_label(self, batch, ctx, batch_axis=0):
-        return (split_and_load(batch[0], ctx_list=ctx, batch_axis=batch_axis),
-                split_and_load(batch[1], ctx_list=ctx, batch_axis=batch_axis))
+        return (
+            split_and_load(batch[0], ctx_list=ctx, batch_axis=batch_axis),
+            split_and_load(batch[1], ctx_list=ctx, batch_axis=batch_axis),
+        )
 
     def evaluate_batch(self, estimator, val_batch, batch_axis=0):
         """(data, labels, predictions, losses), each a list by device."""
@@ -22,7 +24,9 @@ class BatchProcessor:
 
     def fit_batch(self, estimator, train_batch, batch_axis=0):
         """(data, labels, predictions, losses), after forward and backward."""
-        data, label = self._get_data_and_label(train_batch, estimator.context, batch_axis)
+        data, label = self._get_data_and_label(
+            train_batch, estimator.context, batch_axis
+        )
         with autograd.record():
             pred = [estimator.net(x) for x in data]
             loss = [estimator.loss(y_hat, y) for y_hat, y in zip(pred, label)]

@@ -9,9 +9,21 @@ from ....metric import CompositeEvalMetric, EvalMetric
 from ....metric import Loss as LossMetric
 from .utils import _check_metrics
 
-__all__ = ["TrainBegin", "TrainEnd", "EpochBegin", "EpochEnd", "BatchBegin", "BatchEnd",
-           "StoppingHandler", "MetricHandler", "ValidationHandler", "LoggingHandler",
-           "CheckpointHandler", "EarlyStoppingHandler", "GradientUpdateHandler"]
+__all__ = [
+    "TrainBegin",
+    "TrainEnd",
+    "EpochBegin",
+    "EpochEnd",
+    "BatchBegin",
+    "BatchEnd",
+    "StoppingHandler",
+    "MetricHandler",
+    "ValidationHandler",
+    "LoggingHandler",
+    "CheckpointHandler",
+    "EarlyStoppingHandler",
+    "GradientUpdateHandler",
+]
 
 
 class EventHandler:
@@ -21,8 +33,10 @@ class EventHandler:
 def _check_event_handlers(handlers):
     handlers = [handlers] if isinstance(handlers, EventHandler) else handlers or []
     if not all(isinstance(handler, EventHandler) for handler in handlers):
-        raise ValueError("handlers must be an EventHandler or a list of EventHandler, got: %s"
-                         % (handlers,))
+        raise ValueError(
+            "handlers must be an EventHandler or a list of EventHandler, got: %s"
+            % (handlers,)
+        )
     return handlers
 
 
@@ -119,8 +133,15 @@ class MetricHandler(EpochBegin, BatchEnd):
 class ValidationHandler(TrainBegin, BatchEnd, EpochEnd):
     """Calls eval_fn every so many epochs or batches."""
 
-    def __init__(self, val_data, eval_fn, epoch_period=1, batch_period=None, priority=-1000,
-                 event_handlers=None):
+    def __init__(
+        self,
+        val_data,
+        eval_fn,
+        epoch_period=1,
+        batch_period=None,
+        priority=-1000,
+        event_handlers=None,
+    ):
         self.val_data = val_data
         self.eval_fn = eval_fn
         self.epoch_period = epoch_period
@@ -132,8 +153,11 @@ class ValidationHandler(TrainBegin, BatchEnd, EpochEnd):
 
     def _evaluate(self, estimator, count, period):
         if period and count % period == 0:
-            self.eval_fn(val_data=self.val_data, batch_axis=estimator.batch_axis,
-                         event_handlers=self.event_handlers)
+            self.eval_fn(
+                val_data=self.val_data,
+                batch_axis=estimator.batch_axis,
+                event_handlers=self.event_handlers,
+            )
 
     def train_begin(self, estimator, *args, **kwargs):
         self.current_batch = 0
@@ -170,9 +194,11 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
 
     def train_begin(self, estimator, *args, **kwargs):
         self.train_start = time.time()
-        estimator.logger.info("Training begin: using optimizer %s with current learning rate "
-                              "%.4f ", type(estimator.trainer.optimizer).__name__,
-                              estimator.trainer.learning_rate)
+        estimator.logger.info(
+            "Training begin: using optimizer %s with current learning rate %.4f ",
+            type(estimator.trainer.optimizer).__name__,
+            estimator.trainer.learning_rate,
+        )
         if estimator.max_epoch:
             estimator.logger.info("Train for %d epochs.", estimator.max_epoch)
         else:
@@ -180,9 +206,12 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
         self._start_counting()
 
     def train_end(self, estimator, *args, **kwargs):
-        estimator.logger.info("Train finished using total %ds with %d epochs. %s",
-                              time.time() - self.train_start, self.current_epoch,
-                              self._values())
+        estimator.logger.info(
+            "Train finished using total %ds with %d epochs. %s",
+            time.time() - self.train_start,
+            self.current_epoch,
+            self._values(),
+        )
 
     def batch_begin(self, estimator, *args, **kwargs):
         self.batch_start = time.time()
@@ -192,24 +221,35 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
             self.processed_samples += kwargs["batch"][0].shape[0]
             self.log_interval_time += time.time() - self.batch_start
             if self.batch_index % self.log_interval == 0:
-                estimator.logger.info("[Epoch %d][Batch %d][Samples %s] time/interval: %.3fs %s",
-                                      self.current_epoch, self.batch_index,
-                                      self.processed_samples, self.log_interval_time,
-                                      self._values())
+                estimator.logger.info(
+                    "[Epoch %d][Batch %d][Samples %s] time/interval: %.3fs %s",
+                    self.current_epoch,
+                    self.batch_index,
+                    self.processed_samples,
+                    self.log_interval_time,
+                    self._values(),
+                )
                 self.log_interval_time = 0
         self.batch_index += 1
 
     def epoch_begin(self, estimator, *args, **kwargs):
         self.epoch_start = time.time()
         if any("training" in metric.name for metric in self.metrics):
-            estimator.logger.info("[Epoch %d] Begin, current learning rate: %.4f",
-                                  self.current_epoch, estimator.trainer.learning_rate)
+            estimator.logger.info(
+                "[Epoch %d] Begin, current learning rate: %.4f",
+                self.current_epoch,
+                estimator.trainer.learning_rate,
+            )
         else:
             estimator.logger.info("Validation Begin")
 
     def epoch_end(self, estimator, *args, **kwargs):
-        estimator.logger.info("[Epoch %d] Finished in %.3fs, %s", self.current_epoch,
-                              time.time() - self.epoch_start, self._values())
+        estimator.logger.info(
+            "[Epoch %d] Finished in %.3fs, %s",
+            self.current_epoch,
+            time.time() - self.epoch_start,
+            self._values(),
+        )
         self.current_epoch += 1
         self.batch_index = 0
 
@@ -217,15 +257,23 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
 def _comparison(monitor, mode, what):
     """Whether a greater or a smaller value of a metric is better."""
     if mode not in ("auto", "min", "max"):
-        warnings.warn("%s mode %s is unknown, fallback to auto mode, which uses max for f1 and "
-                      "accuracy and min otherwise" % (what, mode), RuntimeWarning)
+        warnings.warn(
+            "%s mode %s is unknown, fallback to auto mode, which uses max for f1 and "
+            "accuracy and min otherwise" % (what, mode),
+            RuntimeWarning,
+            stacklevel=2,
+        )
         mode = "auto"
     if mode == "auto":
         name = monitor.get()[0].lower()
         mode = "max" if "acc" in name or "f1" in name else "min"
-        warnings.warn("`%s` operator will be used to determine if %s has improved. Please specify "
-                      "mode='min' or mode='max' to choose."
-                      % ("greater" if mode == "max" else "less", monitor.get()[0]))
+        warnings.warn(
+            "`%s` operator will be used to determine if %s has improved. Please "
+            "specify "
+            "mode='min' or mode='max' to choose."
+            % ("greater" if mode == "max" else "less", monitor.get()[0]),
+            stacklevel=2,
+        )
     return np.greater if mode == "max" else np.less
 
 
@@ -234,15 +282,21 @@ def _worst(comparison):
 
 
 class EarlyStoppingHandler(TrainBegin, EpochEnd, TrainEnd):
-    """Ends training when a metric has not improved by min_delta for `patience` epochs."""
+    """Ends training when a metric has not improved by min_delta for
+    `patience` epochs.
+    """
 
     def __init__(self, monitor, min_delta=0, patience=0, mode="auto", baseline=None):
         if not isinstance(monitor, EvalMetric):
-            raise ValueError("Please provide one of the metric objects from "
-                             "estimator.train_metrics and estimator.val_metrics as monitor.")
+            raise ValueError(
+                "Please provide one of the metric objects from "
+                "estimator.train_metrics and estimator.val_metrics as monitor."
+            )
         if isinstance(monitor, CompositeEvalMetric):
-            raise ValueError("CompositeEvalMetric is not supported for EarlyStoppingHandler, "
-                             "please specify a simple metric instead.")
+            raise ValueError(
+                "CompositeEvalMetric is not supported for EarlyStoppingHandler, "
+                "please specify a simple metric instead."
+            )
         self.monitor = monitor
         self.baseline = baseline
         self.patience = patience
@@ -263,9 +317,12 @@ class EarlyStoppingHandler(TrainBegin, EpochEnd, TrainEnd):
     def epoch_end(self, estimator, *args, **kwargs):
         name, value = self.monitor.get()
         if np.isnan(value):
-            warnings.warn("%s is not updated, make sure you pass one of the metric objects from "
-                          "estimator.train_metrics and estimator.val_metrics as monitor." % name,
-                          RuntimeWarning)
+            warnings.warn(
+                "%s is not updated, make sure you pass one of the metric objects from "
+                "estimator.train_metrics and estimator.val_metrics as monitor." % name,
+                RuntimeWarning,
+                stacklevel=2,
+            )
         elif self.monitor_op(value - self.min_delta, self.best):
             self.best = value
             self.wait = 0
@@ -279,8 +336,12 @@ class EarlyStoppingHandler(TrainBegin, EpochEnd, TrainEnd):
 
     def train_end(self, estimator, *args, **kwargs):
         if self.stopped_epoch > 0:
-            estimator.logger.info("[Epoch %d] EarlyStoppingHanlder: early stopping due to %s not "
-                                  "improving", self.stopped_epoch, self.monitor.get()[0])
+            estimator.logger.info(
+                "[Epoch %d] EarlyStoppingHanlder: early stopping due to %s not "
+                "improving",
+                self.stopped_epoch,
+                self.monitor.get()[0],
+            )
 
 
 class GradientUpdateHandler(BatchEnd):

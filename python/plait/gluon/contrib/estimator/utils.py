@@ -12,8 +12,10 @@ def _check_metrics(metrics):
         return [metrics]
     metrics = metrics or []
     if not all(isinstance(metric, EvalMetric) for metric in metrics):
-        raise ValueError("metrics must be a Metric or a list of Metric, refer to "
-                         "mxnet.metric.EvalMetric: %s" % (metrics,))
+        raise ValueError(
+            "metrics must be a Metric or a list of Metric, refer to "
+            "mxnet.metric.EvalMetric: %s" % (metrics,)
+        )
     return metrics
 
 
@@ -23,11 +25,15 @@ def _check_handler_metric_ref(handler, known_metrics):
         if "metric" not in name and "monitor" not in name:
             continue
         for metric in value if isinstance(value, list) else [value]:
-            if isinstance(metric, EvalMetric) and all(metric is not m for m in known_metrics):
-                raise ValueError("Event handler %s refers to a metric instance %s outside of the "
-                                 "known training and validation metrics. Please use the metrics "
-                                 "from estimator.train_metrics and estimator.val_metrics instead."
-                                 % (type(handler).__name__, metric))
+            if isinstance(metric, EvalMetric) and all(
+                metric is not m for m in known_metrics
+            ):
+                raise ValueError(
+                    "Event handler %s refers to a metric instance %s outside of the "
+                    "known training and validation metrics. Please use the metrics "
+                    "from estimator.train_metrics and estimator.val_metrics instead."
+                    % (type(handler).__name__, metric)
+                )
 
 
 def _suggest_metric_for_loss(loss):

@@ -1,4 +1,6 @@
-"""More layers: concurrent branches, identity, pixel shuffles, batch norm across devices."""
+"""More layers: concurrent branches, identity, pixel shuffles, batch norm across
+devices.
+"""
 
 from . import basic_layers
 from .basic_layers import *  # noqa: F403

@@ -12,8 +12,14 @@ from ....error import MXNetOSError
 from ....io.mnist import find_mnist, read_idx
 from .. import dataset
 
-__all__ = ["MNIST", "FashionMNIST", "CIFAR10", "CIFAR100", "ImageRecordDataset",
-           "ImageFolderDataset"]
+__all__ = [
+    "MNIST",
+    "FashionMNIST",
+    "CIFAR10",
+    "CIFAR100",
+    "ImageRecordDataset",
+    "ImageFolderDataset",
+]
 
 
 def _default_root(name):
@@ -37,8 +43,10 @@ class MNIST(dataset._DownloadedDataset):
         images, labels = find_mnist(self._root, "train" if self._train else "t10k")
         images, labels = read_idx(images), read_idx(labels)
         if images.ndim != 3 or len(images) != len(labels):
-            raise MXNetOSError("%s: %s holds images of shape %s and %d labels"
-                               % (type(self).__name__, self._root, images.shape, len(labels)))
+            raise MXNetOSError(
+                "%s: %s holds images of shape %s and %d labels"
+                % (type(self).__name__, self._root, images.shape, len(labels))
+            )
         self._data = nd.array(images[..., None], dtype=images.dtype)
         self._label = labels.astype(np.int32)
 
@@ -46,16 +54,19 @@ class MNIST(dataset._DownloadedDataset):
 class FashionMNIST(MNIST):
     """Pictures of clothes in MNIST's format, in $MXNET_HOME/datasets/fashion-mnist.
 
-    Debian's package dataset-fashion-mnist has the files in /usr/share/datasets/fashion-mnist,
-    where they are found as well.
+    Debian's package dataset-fashion-mnist has the files in
+    /usr/share/datasets/fashion-mnist, where they are found as well.
     """
 
     _folder = "fashion-mnist"
     _system = "/usr/share/datasets/fashion-mnist"
 
     def __init__(self, root=None, train=True, transform=None):
-        if root is None and not os.path.isdir(_default_root(self._folder)) \
-                and os.path.isdir(self._system):
+        if (
+            root is None
+            and not os.path.isdir(_default_root(self._folder))
+            and os.path.isdir(self._system)
+        ):
             root = self._system
         super().__init__(root, train, transform)
 
@@ -63,8 +74,8 @@ class FashionMNIST(MNIST):
 class CIFAR10(dataset._DownloadedDataset):
     """Small photographs of 10 classes: (32, 32, 3) uint8 images and int32 labels.
 
-    The binary batch files, or the archive cifar-10-binary.tar.gz, must be in `root`, by default
-    $MXNET_HOME/datasets/cifar10.
+    The binary batch files, or the archive cifar-10-binary.tar.gz, must be in `root`, by
+    default $MXNET_HOME/datasets/cifar10.
     """
 
     _folder = "cifar10"
@@ -79,23 +90,41 @@ class CIFAR10(dataset._DownloadedDataset):
         super().__init__(root or _default_root(self._folder), transform)
 
     def _find(self, name):
-        """The path of a batch file, unpacked from the archive when only that is there."""
-        for folder in (self._root, os.path.join(self._root, self._archive.replace(
-                "-binary.tar.gz", "-batches-bin").replace("100-batches-bin", "100-binary"))):
+        """The path of a batch file, unpacked from the archive when only
+        that is there.
+        """
+        for folder in (
+            self._root,
+            os.path.join(
+                self._root,
+                self._archive.replace("-binary.tar.gz", "-batches-bin").replace(
+                    "100-batches-bin", "100-binary"
+                ),
+            ),
+        ):
             path = os.path.join(folder, name)
             if os.path.exists(path):
                 return path
         archive = os.path.join(self._root, self._archive)
         if not os.path.exists(archive):
-            raise FileNotFoundError("%s: neither %s nor %s is in %s, and Plait downloads "
-                                    "nothing; put the data set there"
-                                    % (type(self).__name__, name, self._archive,
-                                       os.path.abspath(self._root)))
+            raise FileNotFoundError(
+                "%s: neither %s nor %s is in %s, and Plait downloads "
+                "nothing; put the data set there"
+                % (
+                    type(self).__name__,
+                    name,
+                    self._archive,
+                    os.path.abspath(self._root),
+                )
+            )
         with tarfile.open(archive) as tar:
             for member in tar.getmembers():
                 if os.path.basename(member.name) == name and member.isfile():
                     path = os.path.join(self._root, name)
-                    with tar.extractfile(member) as source, open(path + ".tmp", "wb") as out:
+                    with (
+                        tar.extractfile(member) as source,
+                        open(path + ".tmp", "wb") as out,
+                    ):
                         out.write(source.read())
                     os.replace(path + ".tmp", path)
                     return path
@@ -106,10 +135,14 @@ class CIFAR10(dataset._DownloadedDataset):
         data = np.fromfile(filename, dtype=np.uint8)
         size = self._label_bytes + 3072
         if not len(data) or len(data) % size:
-            raise MXNetOSError("%s: %s has %d bytes, no multiple of %d"
-                               % (type(self).__name__, filename, len(data), size))
+            raise MXNetOSError(
+                "%s: %s has %d bytes, no multiple of %d"
+                % (type(self).__name__, filename, len(data), size)
+            )
         data = data.reshape(-1, size)
-        images = data[:, self._label_bytes:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+        images = (
+            data[:, self._label_bytes :].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+        )
         return images, data[:, self._label_at].astype(np.int32)
 
     def _get_data(self):
@@ -120,7 +153,9 @@ class CIFAR10(dataset._DownloadedDataset):
 
 
 class CIFAR100(CIFAR10):
-    """Small photographs of 100 classes, or (fine_label=False) of the 20 groups they form."""
+    """Small photographs of 100 classes, or (fine_label=False) of the 20 groups they
+    form.
+    """
 
     _folder = "cifar100"
     _archive = "cifar-100-binary.tar.gz"
@@ -143,6 +178,7 @@ class ImageRecordDataset(dataset.RecordFileDataset):
 
     def __getitem__(self, idx):
         from .... import image, recordio
+
         header, data = recordio.unpack(super().__getitem__(idx))
         picture = image.imdecode(data, self._flag)
         if self._transform is not None:
@@ -151,7 +187,9 @@ class ImageRecordDataset(dataset.RecordFileDataset):
 
 
 class ImageFolderDataset(dataset.Dataset):
-    """Images in one folder for each class: root/<class>/<image>; labels by sorted class."""
+    """Images in one folder for each class: root/<class>/<image>; labels by sorted
+    class.
+    """
 
     _ENDINGS = (".jpg", ".jpeg", ".png")
 
@@ -167,7 +205,9 @@ class ImageFolderDataset(dataset.Dataset):
         for folder in sorted(os.listdir(root)):
             path = os.path.join(root, folder)
             if not os.path.isdir(path):
-                warnings.warn("Ignoring %s, which is not a directory." % path, stacklevel=3)
+                warnings.warn(
+                    "Ignoring %s, which is not a directory." % path, stacklevel=3
+                )
                 continue
             label = len(self.synsets)
             self.synsets.append(folder)
@@ -175,14 +215,22 @@ class ImageFolderDataset(dataset.Dataset):
                 if name.lower().endswith(self._ENDINGS):
                     self.items.append((os.path.join(path, name), label))
                 else:
-                    warnings.warn("Ignoring %s. Only support %s"
-                                  % (os.path.join(path, name), ", ".join(self._ENDINGS)))
+                    warnings.warn(
+                        "Ignoring %s. Only support %s"
+                        % (os.path.join(path, name), ", ".join(self._ENDINGS)),
+                        stacklevel=2,
+                    )
 
     def __getitem__(self, idx):
         from .... import image
+
         path, label = self.items[idx]
         picture = image.imread(path, self._flag)
-        return (picture, label) if self._transform is None else self._transform(picture, label)
+        return (
+            (picture, label)
+            if self._transform is None
+            else self._transform(picture, label)
+        )
 
     def __len__(self):
         return len(self.items)

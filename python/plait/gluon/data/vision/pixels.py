@@ -1,4 +1,6 @@
-"""Image functions on NumPy arrays (height, width, channels), batches in front allowed."""
+"""Image functions on NumPy arrays (height, width, channels), batches in
+front allowed.
+"""
 
 import math
 import random
@@ -8,9 +10,17 @@ import numpy as np
 _GRAY = np.array([0.299, 0.587, 0.114], np.float32)
 # Principal axes of the colours of natural images.
 _EIGENVALUES = np.array([55.46, 4.794, 1.148], np.float32)
-_EIGENVECTORS = np.array([[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140],
-                          [-0.5836, -0.6948, 0.4203]], np.float32)
-_TO_YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]])
+_EIGENVECTORS = np.array(
+    [
+        [-0.5675, 0.7192, 0.4009],
+        [-0.5808, -0.0045, -0.8140],
+        [-0.5836, -0.6948, 0.4203],
+    ],
+    np.float32,
+)
+_TO_YIQ = np.array(
+    [[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]]
+)
 _FROM_YIQ = np.array([[1.0, 0.956, 0.621], [1.0, -0.272, -0.647], [1.0, -1.107, 1.705]])
 
 
@@ -45,13 +55,16 @@ def _resize_matrix(old, new, interp):
     weights = np.zeros((new, old), np.float32)
     scale = old / float(new)
     if interp == 0:
-        weights[np.arange(new), np.minimum((np.arange(new) * scale).astype(int), old - 1)] = 1
+        weights[
+            np.arange(new), np.minimum((np.arange(new) * scale).astype(int), old - 1)
+        ] = 1
         return weights
     if interp == 3 and scale > 1:  # the share of each old sample under the new one
         edges = np.arange(new + 1) * scale
         for i in range(new):
-            cover = np.minimum(edges[i + 1], np.arange(1, old + 1)) \
-                - np.maximum(edges[i], np.arange(old))
+            cover = np.minimum(edges[i + 1], np.arange(1, old + 1)) - np.maximum(
+                edges[i], np.arange(old)
+            )
             weights[i] = np.maximum(cover, 0) / scale
         return weights
     kernel, reach = _KERNELS.get(interp, _KERNELS[1])
@@ -65,7 +78,9 @@ def _resize_matrix(old, new, interp):
 
 
 def choose_interp(interp, old, new):
-    """9 and 10 replaced by a method: by whether the image grows or shrinks, or at random."""
+    """9 and 10 replaced by a method: by whether the image grows or shrinks, or at
+    random.
+    """
     if interp == 9:
         if new[0] > old[0] and new[1] > old[1]:
             return 2
@@ -74,7 +89,9 @@ def choose_interp(interp, old, new):
 
 
 def resize(image, size, keep_ratio=False, interp=1):
-    """The image with (width, height) `size`; a number is both, or with keep_ratio the less."""
+    """The image with (width, height) `size`; a number is both, or with keep_ratio the
+    less.
+    """
     height, width = image.shape[-3:-1]
     if isinstance(size, (int, np.integer)):
         if not keep_ratio:
@@ -97,14 +114,25 @@ def resize(image, size, keep_ratio=False, interp=1):
 def crop(image, x, y, width, height):
     """A rectangle of the image."""
     rows, columns = image.shape[-3:-1]
-    if x < 0 or y < 0 or width < 1 or height < 1 or x + width > columns or y + height > rows:
-        raise ValueError("crop: a rectangle of %dx%d at (%d, %d) is not inside an image of %dx%d "
-                         "(width x height)" % (width, height, x, y, columns, rows))
-    return image[..., y:y + height, x:x + width, :]
+    if (
+        x < 0
+        or y < 0
+        or width < 1
+        or height < 1
+        or x + width > columns
+        or y + height > rows
+    ):
+        raise ValueError(
+            "crop: a rectangle of %dx%d at (%d, %d) is not inside an image of %dx%d "
+            "(width x height)" % (width, height, x, y, columns, rows)
+        )
+    return image[..., y : y + height, x : x + width, :]
 
 
 def center_crop(image, size, interp=1):
-    """The middle of the image; scaled down to fit and then resized where it is too small."""
+    """The middle of the image; scaled down to fit and then resized where it is too
+    small.
+    """
     height, width = image.shape[-3:-1]
     w, h = size
     if height < h:
@@ -117,7 +145,9 @@ def center_crop(image, size, interp=1):
 
 
 def random_resized_crop(image, size, area, ratio, interp=1):
-    """A random rectangle by area and aspect ratio, resized; the middle after ten misses."""
+    """A random rectangle by area and aspect ratio, resized; the middle after ten
+    misses.
+    """
     height, width = image.shape[-3:-1]
     for _ in range(10):
         wanted = random.uniform(*area) * height * width
@@ -163,8 +193,12 @@ def hue(image, factor):
 
 
 def lighting(image, alpha):
-    """A random shift along the principal axes of colours, of standard deviation `alpha`."""
-    shift = _EIGENVECTORS @ (_EIGENVALUES * np.random.normal(0, alpha, 3).astype(np.float32))
+    """A random shift along the principal axes of colours, of standard deviation
+    `alpha`.
+    """
+    shift = _EIGENVECTORS @ (
+        _EIGENVALUES * np.random.normal(0, alpha, 3).astype(np.float32)
+    )
     scale = 1.0 if image.dtype.kind in "iu" else 1 / 255.0
     return like(image.astype(np.float32) + shift * np.float32(scale), image)
 
@@ -187,8 +221,11 @@ def rotate(image, degrees, zoom_in=False, zoom_out=False):
         ends = [(corner + abs(angle)), (corner - abs(angle))]
         widest = max(abs(reach * math.cos(e)) for e in ends)
         highest = max(abs(reach * math.sin(e)) for e in ends)
-        zoom = max(widest / width, highest / height) if zoom_out \
+        zoom = (
+            max(widest / width, highest / height)
+            if zoom_out
             else min(width / widest, height / highest)
+        )
     from_x = (x * math.cos(angle) - y * math.sin(angle)) * zoom + half_w
     from_y = (x * math.sin(angle) + y * math.cos(angle)) * zoom + half_h
     return _sample(image, from_x, from_y)
@@ -202,8 +239,12 @@ def _sample(image, x, y):
     for dy in (0, 1):
         for dx in (0, 1):
             xi, yi = x0 + dx, y0 + dy
-            weight = np.maximum(0, 1 - np.abs(x - xi)) * np.maximum(0, 1 - np.abs(y - yi))
-            weight = np.where((xi >= 0) & (xi < width) & (yi >= 0) & (yi < height), weight, 0)
+            weight = np.maximum(0, 1 - np.abs(x - xi)) * np.maximum(
+                0, 1 - np.abs(y - yi)
+            )
+            weight = np.where(
+                (xi >= 0) & (xi < width) & (yi >= 0) & (yi < height), weight, 0
+            )
             values = image[..., np.clip(yi, 0, height - 1), np.clip(xi, 0, width - 1)]
             result += values * weight.astype(np.float32)
     return result.astype(image.dtype)

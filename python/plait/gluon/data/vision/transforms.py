@@ -14,11 +14,28 @@ from ...block import Block, HybridBlock
 from ...nn import HybridSequential, Sequential
 from . import pixels
 
-__all__ = ["Compose", "Cast", "ToTensor", "Normalize", "Rotate", "RandomRotation",
-           "RandomResizedCrop", "CropResize", "CenterCrop", "Resize", "RandomFlipLeftRight",
-           "RandomFlipTopBottom", "RandomBrightness", "RandomContrast", "RandomSaturation",
-           "RandomHue", "RandomColorJitter", "RandomLighting", "RandomApply",
-           "HybridRandomApply"]
+__all__ = [
+    "Compose",
+    "Cast",
+    "ToTensor",
+    "Normalize",
+    "Rotate",
+    "RandomRotation",
+    "RandomResizedCrop",
+    "CropResize",
+    "CenterCrop",
+    "Resize",
+    "RandomFlipLeftRight",
+    "RandomFlipTopBottom",
+    "RandomBrightness",
+    "RandomContrast",
+    "RandomSaturation",
+    "RandomHue",
+    "RandomColorJitter",
+    "RandomLighting",
+    "RandomApply",
+    "HybridRandomApply",
+]
 
 
 class Compose(Sequential):
@@ -55,7 +72,9 @@ class Cast(HybridBlock):
 
 
 class ToTensor(HybridBlock):
-    """(H, W, C) of 0..255 to float32 (C, H, W) of 0..1; a batch keeps its first axis."""
+    """(H, W, C) of 0..255 to float32 (C, H, W) of 0..1; a batch keeps its
+    first axis.
+    """
 
     def hybrid_forward(self, F, x):
         axes = (2, 0, 1) if len(x.shape) == 3 else (0, 3, 1, 2)
@@ -71,8 +90,10 @@ class Normalize(HybridBlock):
         self._std = std
 
     def hybrid_forward(self, F, x):
-        return F.broadcast_div(F.broadcast_sub(x, self._column(F, self._mean, x)),
-                               self._column(F, self._std, x))
+        return F.broadcast_div(
+            F.broadcast_sub(x, self._column(F, self._mean, x)),
+            self._column(F, self._std, x),
+        )
 
     @staticmethod
     def _column(F, values, x):
@@ -101,8 +122,10 @@ def _pair(size):
 
 def _check_float(x):
     if np.dtype(x.dtype) != np.float32:
-        raise TypeError("This transformation only supports float32. Consider calling it after "
-                        "ToTensor")
+        raise TypeError(
+            "This transformation only supports float32. Consider calling it after "
+            "ToTensor"
+        )
 
 
 class Rotate(_Pixels):
@@ -120,12 +143,16 @@ class Rotate(_Pixels):
 class RandomRotation(_Pixels):
     """Turns a float32 (C, H, W) image by random degrees within angle_limits."""
 
-    def __init__(self, angle_limits, zoom_in=False, zoom_out=False, rotate_with_proba=1.0):
+    def __init__(
+        self, angle_limits, zoom_in=False, zoom_out=False, rotate_with_proba=1.0
+    ):
         super().__init__()
         if angle_limits[0] >= angle_limits[1]:
             raise ValueError("`angle_limits` must be an ordered tuple")
         if not 0 <= rotate_with_proba <= 1:
-            raise ValueError("Probability of rotating the image should be between 0 and 1")
+            raise ValueError(
+                "Probability of rotating the image should be between 0 and 1"
+            )
         self._limits = angle_limits
         self._zoom = (zoom_in, zoom_out)
         self._rotate_with_proba = rotate_with_proba
@@ -138,9 +165,13 @@ class RandomRotation(_Pixels):
 
 
 class RandomResizedCrop(_Pixels):
-    """A random part by area (scale) and aspect ratio, resized to `size` (width, height)."""
+    """A random part by area (scale) and aspect ratio, resized to `size` (width,
+    height).
+    """
 
-    def __init__(self, size, scale=(0.08, 1.0), ratio=(3.0 / 4.0, 4.0 / 3.0), interpolation=1):
+    def __init__(
+        self, size, scale=(0.08, 1.0), ratio=(3.0 / 4.0, 4.0 / 3.0), interpolation=1
+    ):
         super().__init__()
         scale = scale if isinstance(scale, (tuple, list)) else (scale, 1.0)
         self._args = (_pair(size), scale, ratio, interpolation)
@@ -177,7 +208,9 @@ class CenterCrop(_Pixels):
 
 
 class Resize(_Pixels):
-    """Resizes to (width, height); a number is both, or with keep_ratio the shorter side."""
+    """Resizes to (width, height); a number is both, or with keep_ratio the shorter
+    side.
+    """
 
     def __init__(self, size, keep_ratio=False, interpolation=1):
         super().__init__()
@@ -255,8 +288,12 @@ class RandomColorJitter(_Pixels):
 
     def __init__(self, brightness=0, contrast=0, saturation=0, hue=0):
         super().__init__()
-        jitters = ((RandomBrightness, brightness), (RandomContrast, contrast),
-                   (RandomSaturation, saturation), (RandomHue, hue))
+        jitters = (
+            (RandomBrightness, brightness),
+            (RandomContrast, contrast),
+            (RandomSaturation, saturation),
+            (RandomHue, hue),
+        )
         self._steps = [kind(amount)._pixels for kind, amount in jitters if amount > 0]
 
     def _pixels(self, image):

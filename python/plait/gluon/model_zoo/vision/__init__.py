@@ -1,5 +1,8 @@
-"""Networks for images: 224x224 RGB (inception 299), normalised by ImageNet's mean and std."""
+"""Networks for images: 224x224 RGB (inception 299), normalised by ImageNet's mean and
+std.
+"""
 
+from . import alexnet as _alexnet  # noqa: F401  (the name is the function from here on)
 from .alexnet import *  # noqa: F403
 from .densenet import *  # noqa: F403
 from .inception import *  # noqa: F403
@@ -7,7 +10,6 @@ from .mobilenet import *  # noqa: F403
 from .resnet import *  # noqa: F403
 from .squeezenet import *  # noqa: F403
 from .vgg import *  # noqa: F403
-from . import alexnet as _alexnet  # noqa: F401  (the name is the function from here on)
 
 
 def _table():
@@ -20,7 +22,9 @@ def _table():
     table = {name: functions[name] for name in names}
     table["inceptionv3"] = functions["inception_v3"]
     for version in ("1.0", "1.1"):
-        table["squeezenet" + version] = functions["squeezenet" + version.replace(".", "_")]
+        table["squeezenet" + version] = functions[
+            "squeezenet" + version.replace(".", "_")
+        ]
     for width in ("1.0", "0.75", "0.5", "0.25"):
         suffix = width.replace(".", "_")
         table["mobilenet" + width] = functions["mobilenet" + suffix]
@@ -33,6 +37,8 @@ def get_model(name, **kwargs):
     table = _table()
     name = name.lower()
     if name not in table:
-        raise ValueError("Model %s is not supported. Available options are\n\t%s"
-                         % (name, "\n\t".join(sorted(table))))
+        raise ValueError(
+            "Model %s is not supported. Available options are\n\t%s"
+            % (name, "\n\t".join(sorted(table)))
+        )
     return table[name](**kwargs)

@@ -7,7 +7,9 @@ __all__ = ["AlexNet", "alexnet"]
 
 
 class AlexNet(FeaturesAndOutput):
-    """The network of "One weird trick for parallelizing convolutional neural networks"."""
+    """The network of "One weird trick for parallelizing convolutional
+    neural networks".
+    """
 
     def __init__(self, classes=1000, **kwargs):
         super().__init__(**kwargs)

@@ -22,5 +22,6 @@ def with_weights(net, name, pretrained, ctx, root):
     """The network, with the weights of a local file where they are wanted."""
     if pretrained:
         from ..model_store import get_model_file
+
         net.load_parameters(get_model_file(name, root=root), ctx=ctx or cpu())
     return net

@@ -7,8 +7,12 @@ from .common import FeaturesAndOutput, add_all, with_weights
 __all__ = ["DenseNet", "densenet121", "densenet161", "densenet169", "densenet201"]
 
 # First channels, growth rate, layers of each block.
-densenet_spec = {121: (64, 32, [6, 12, 24, 16]), 161: (96, 48, [6, 12, 36, 24]),
-                 169: (64, 32, [6, 12, 32, 32]), 201: (64, 32, [6, 12, 48, 32])}
+densenet_spec = {
+    121: (64, 32, [6, 12, 24, 16]),
+    161: (96, 48, [6, 12, 36, 24]),
+    169: (64, 32, [6, 12, 32, 32]),
+    201: (64, 32, [6, 12, 48, 32]),
+}
 
 
 def _normed_conv(channels, kernel_size, **kwargs):
@@ -45,13 +49,25 @@ def _transition(channels):
 class DenseNet(FeaturesAndOutput):
     """Dense blocks with transitions that halve channels and size between them."""
 
-    def __init__(self, num_init_features, growth_rate, block_config, bn_size=4, dropout=0,
-                 classes=1000, **kwargs):
+    def __init__(
+        self,
+        num_init_features,
+        growth_rate,
+        block_config,
+        bn_size=4,
+        dropout=0,
+        classes=1000,
+        **kwargs,
+    ):
         super().__init__(**kwargs)
         with self.name_scope():
             self.features = nn.HybridSequential(prefix="")
-            add_all(self.features, self._layers(num_init_features, growth_rate, block_config,
-                                                bn_size, dropout))
+            add_all(
+                self.features,
+                self._layers(
+                    num_init_features, growth_rate, block_config, bn_size, dropout
+                ),
+            )
             self.output = nn.Dense(classes)
 
     @staticmethod

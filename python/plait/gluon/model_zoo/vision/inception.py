@@ -6,17 +6,22 @@ from .common import FeaturesAndOutput, add_all, with_weights
 
 __all__ = ["Inception3", "inception_v3"]
 
-# A convolution is (channels, kernel[, strides[, padding]]); a branch is a list of them, and
-# may begin with the name of a pooling. Kernels that are 7 or 3 long in one direction keep the
-# size by padding in that direction.
+# A convolution is (channels, kernel[, strides[, padding]]); a branch is a list of them,
+# and may begin with the name of a pooling. Kernels that are 7 or 3 long in one
+# direction keep the size by padding in that direction.
 _1X7, _7X1 = ((1, 7), 1, (0, 3)), ((7, 1), 1, (3, 0))
 _1X3, _3X1 = ((1, 3), 1, (0, 1)), ((3, 1), 1, (1, 0))
 
 
 def _conv(channels, kernel_size, strides=1, padding=0):
-    return add_all(nn.HybridSequential(prefix=""),
-                   [nn.Conv2D(channels, kernel_size, strides, padding, use_bias=False),
-                    nn.BatchNorm(epsilon=0.001), nn.Activation("relu")])
+    return add_all(
+        nn.HybridSequential(prefix=""),
+        [
+            nn.Conv2D(channels, kernel_size, strides, padding, use_bias=False),
+            nn.BatchNorm(epsilon=0.001),
+            nn.Activation("relu"),
+        ],
+    )
 
 
 def _branch(*parts):
@@ -40,8 +45,13 @@ def _module(prefix, *branches):
 
 
 def _a(pool, prefix):
-    return _module(prefix, [(64, 1)], [(48, 1), (64, 5, 1, 2)],
-                   [(64, 1), (96, 3, 1, 1), (96, 3, 1, 1)], ["avg", (pool, 1)])
+    return _module(
+        prefix,
+        [(64, 1)],
+        [(48, 1), (64, 5, 1, 2)],
+        [(64, 1), (96, 3, 1, 1), (96, 3, 1, 1)],
+        ["avg", (pool, 1)],
+    )
 
 
 def _b(prefix):
@@ -49,18 +59,28 @@ def _b(prefix):
 
 
 def _c(c, prefix):
-    return _module(prefix, [(192, 1)], [(c, 1), (c, *_1X7), (192, *_7X1)],
-                   [(c, 1), (c, *_7X1), (c, *_1X7), (c, *_7X1), (192, *_1X7)],
-                   ["avg", (192, 1)])
+    return _module(
+        prefix,
+        [(192, 1)],
+        [(c, 1), (c, *_1X7), (192, *_7X1)],
+        [(c, 1), (c, *_7X1), (c, *_1X7), (c, *_7X1), (192, *_1X7)],
+        ["avg", (192, 1)],
+    )
 
 
 def _d(prefix):
-    return _module(prefix, [(192, 1), (320, 3, 2)],
-                   [(192, 1), (192, *_1X7), (192, *_7X1), (192, 3, 2)], ["max"])
+    return _module(
+        prefix,
+        [(192, 1), (320, 3, 2)],
+        [(192, 1), (192, *_1X7), (192, *_7X1), (192, 3, 2)],
+        ["max"],
+    )
 
 
 def _split(out, *first):
-    """A branch that ends in two convolutions side by side; `out` gets it before its layers."""
+    """A branch that ends in two convolutions side by side; `out` gets it before its
+    layers.
+    """
     branch = nn.HybridSequential(prefix="")
     out.add(branch)
     branch.add(_branch(*first))

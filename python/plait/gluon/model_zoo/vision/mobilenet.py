@@ -4,9 +4,20 @@ from ... import nn
 from ...block import HybridBlock
 from .common import FeaturesAndOutput, add_all, with_weights
 
-__all__ = ["MobileNet", "MobileNetV2", "mobilenet1_0", "mobilenet_v2_1_0", "mobilenet0_75",
-           "mobilenet_v2_0_75", "mobilenet0_5", "mobilenet_v2_0_5", "mobilenet0_25",
-           "mobilenet_v2_0_25", "get_mobilenet", "get_mobilenet_v2"]
+__all__ = [
+    "MobileNet",
+    "MobileNetV2",
+    "mobilenet1_0",
+    "mobilenet_v2_1_0",
+    "mobilenet0_75",
+    "mobilenet_v2_0_75",
+    "mobilenet0_5",
+    "mobilenet_v2_0_5",
+    "mobilenet0_25",
+    "mobilenet_v2_0_25",
+    "get_mobilenet",
+    "get_mobilenet_v2",
+]
 
 
 class RELU6(HybridBlock):
@@ -26,7 +37,9 @@ def _conv(channels, kernel=1, stride=1, pad=0, groups=1, act="relu"):
 
 
 class LinearBottleneck(HybridBlock):
-    """Expand by t, filter each channel, project; added to the input where shapes agree."""
+    """Expand by t, filter each channel, project; added to the input where
+    shapes agree.
+    """
 
     def __init__(self, in_channels, channels, t, stride, **kwargs):
         super().__init__(**kwargs)
@@ -48,8 +61,10 @@ class MobileNet(FeaturesAndOutput):
 
     def __init__(self, multiplier=1.0, classes=1000, **kwargs):
         super().__init__(**kwargs)
-        channels = [int(c * multiplier) for c in
-                    [32, 64, 128, 128, 256, 256] + [512] * 6 + [1024] * 2]
+        channels = [
+            int(c * multiplier)
+            for c in [32, 64, 128, 128, 256, 256] + [512] * 6 + [1024] * 2
+        ]
         strides = [1, 2] * 3 + [1] * 5 + [2, 1]
         with self.name_scope():
             self.features = nn.HybridSequential(prefix="")
@@ -68,23 +83,33 @@ class MobileNetV2(FeaturesAndOutput):
 
     def __init__(self, multiplier=1.0, classes=1000, **kwargs):
         super().__init__(**kwargs)
-        channels = [int(c * multiplier) for c in
-                    [32, 16, 24, 24] + [32] * 3 + [64] * 4 + [96] * 3 + [160] * 3 + [320]]
+        channels = [
+            int(c * multiplier)
+            for c in [32, 16, 24, 24]
+            + [32] * 3
+            + [64] * 4
+            + [96] * 3
+            + [160] * 3
+            + [320]
+        ]
         strides = [1, 2, 1, 2, 1, 1, 2] + [1] * 6 + [2, 1, 1, 1]
         expansions = [1] + [6] * 16
         with self.name_scope():
             self.features = nn.HybridSequential(prefix="features_")
             with self.features.name_scope():
                 add_all(self.features, _conv(channels[0], 3, 2, 1, act="relu6"))
-                for narrow, wide, t, stride in zip(channels, channels[1:], expansions, strides):
+                for narrow, wide, t, stride in zip(
+                    channels, channels[1:], expansions, strides
+                ):
                     self.features.add(LinearBottleneck(narrow, wide, t, stride))
                 last = int(1280 * multiplier) if multiplier > 1.0 else 1280
                 add_all(self.features, _conv(last, act="relu6"))
                 self.features.add(nn.GlobalAvgPool2D())
             self.output = nn.HybridSequential(prefix="output_")
             with self.output.name_scope():
-                self.output.add(nn.Conv2D(classes, 1, use_bias=False, prefix="pred_"),
-                                nn.Flatten())
+                self.output.add(
+                    nn.Conv2D(classes, 1, use_bias=False, prefix="pred_"), nn.Flatten()
+                )
 
 
 def _width(multiplier):
@@ -95,14 +120,24 @@ def _width(multiplier):
 
 def get_mobilenet(multiplier, pretrained=False, ctx=None, root=None, **kwargs):
     """MobileNet of a width."""
-    return with_weights(MobileNet(multiplier, **kwargs), "mobilenet" + _width(multiplier),
-                        pretrained, ctx, root)
+    return with_weights(
+        MobileNet(multiplier, **kwargs),
+        "mobilenet" + _width(multiplier),
+        pretrained,
+        ctx,
+        root,
+    )
 
 
 def get_mobilenet_v2(multiplier, pretrained=False, ctx=None, root=None, **kwargs):
     """MobileNet v2 of a width."""
-    return with_weights(MobileNetV2(multiplier, **kwargs), "mobilenetv2_" + _width(multiplier),
-                        pretrained, ctx, root)
+    return with_weights(
+        MobileNetV2(multiplier, **kwargs),
+        "mobilenetv2_" + _width(multiplier),
+        pretrained,
+        ctx,
+        root,
+    )
 
 
 def mobilenet1_0(**kwargs):

@@ -4,10 +4,25 @@ from ... import nn
 from ...block import HybridBlock
 from .common import FeaturesAndOutput, add_all, with_weights
 
-__all__ = ["ResNetV1", "ResNetV2", "BasicBlockV1", "BasicBlockV2", "BottleneckV1",
-           "BottleneckV2", "resnet18_v1", "resnet34_v1", "resnet50_v1", "resnet101_v1",
-           "resnet152_v1", "resnet18_v2", "resnet34_v2", "resnet50_v2", "resnet101_v2",
-           "resnet152_v2", "get_resnet"]
+__all__ = [
+    "ResNetV1",
+    "ResNetV2",
+    "BasicBlockV1",
+    "BasicBlockV2",
+    "BottleneckV1",
+    "BottleneckV2",
+    "resnet18_v1",
+    "resnet34_v1",
+    "resnet50_v1",
+    "resnet101_v1",
+    "resnet152_v1",
+    "resnet18_v2",
+    "resnet34_v2",
+    "resnet50_v2",
+    "resnet101_v2",
+    "resnet152_v2",
+    "get_resnet",
+]
 
 
 def _conv3x3(channels, stride, in_channels):
@@ -19,13 +34,20 @@ class _BlockV1(HybridBlock):
 
     def __init__(self, channels, stride, downsample=False, in_channels=0, **kwargs):
         super().__init__(**kwargs)
-        self.body = add_all(nn.HybridSequential(prefix=""),
-                            self._body(channels, stride, in_channels))
+        self.body = add_all(
+            nn.HybridSequential(prefix=""), self._body(channels, stride, in_channels)
+        )
         self.downsample = None
         if downsample:
-            self.downsample = add_all(nn.HybridSequential(prefix=""), [
-                nn.Conv2D(channels, 1, stride, use_bias=False, in_channels=in_channels),
-                nn.BatchNorm()])
+            self.downsample = add_all(
+                nn.HybridSequential(prefix=""),
+                [
+                    nn.Conv2D(
+                        channels, 1, stride, use_bias=False, in_channels=in_channels
+                    ),
+                    nn.BatchNorm(),
+                ],
+            )
 
     def hybrid_forward(self, F, x):
         shortcut = x if self.downsample is None else self.downsample(x)
@@ -65,8 +87,9 @@ class _BlockV2(HybridBlock):
     def _add_downsample(self, channels, stride, downsample, in_channels):
         self.downsample = None
         if downsample:
-            self.downsample = nn.Conv2D(channels, 1, stride, use_bias=False,
-                                        in_channels=in_channels)
+            self.downsample = nn.Conv2D(
+                channels, 1, stride, use_bias=False, in_channels=in_channels
+            )
 
     def hybrid_forward(self, F, x):
         y = F.Activation(self.bn1(x), act_type="relu")
@@ -112,8 +135,15 @@ def _stage(block, layers, channels, stride, index, in_channels):
     """`layers` blocks; the first one changes the size."""
     stage = nn.HybridSequential(prefix="stage%d_" % index)
     with stage.name_scope():
-        stage.add(block(channels, stride, channels != in_channels, in_channels=in_channels,
-                        prefix=""))
+        stage.add(
+            block(
+                channels,
+                stride,
+                channels != in_channels,
+                in_channels=in_channels,
+                prefix="",
+            )
+        )
         for _ in range(layers - 1):
             stage.add(block(channels, 1, False, in_channels=channels, prefix=""))
     return stage
@@ -132,13 +162,17 @@ def _head(channels, thumbnail):
 
 def _stages(block, layers, channels):
     for i, count in enumerate(layers):
-        yield _stage(block, count, channels[i + 1], 1 if i == 0 else 2, i + 1, channels[i])
+        yield _stage(
+            block, count, channels[i + 1], 1 if i == 0 else 2, i + 1, channels[i]
+        )
 
 
 class ResNetV1(FeaturesAndOutput):
     """The network of "Deep Residual Learning for Image Recognition"."""
 
-    def __init__(self, block, layers, channels, classes=1000, thumbnail=False, **kwargs):
+    def __init__(
+        self, block, layers, channels, classes=1000, thumbnail=False, **kwargs
+    ):
         super().__init__(**kwargs)
         assert len(layers) == len(channels) - 1
         with self.name_scope():
@@ -152,7 +186,9 @@ class ResNetV1(FeaturesAndOutput):
 class ResNetV2(FeaturesAndOutput):
     """The network of "Identity Mappings in Deep Residual Networks"."""
 
-    def __init__(self, block, layers, channels, classes=1000, thumbnail=False, **kwargs):
+    def __init__(
+        self, block, layers, channels, classes=1000, thumbnail=False, **kwargs
+    ):
         super().__init__(**kwargs)
         assert len(layers) == len(channels) - 1
         with self.name_scope():
@@ -168,25 +204,35 @@ class ResNetV2(FeaturesAndOutput):
 
 
 _BASIC, _BOTTLENECK = [64, 64, 128, 256, 512], [64, 256, 512, 1024, 2048]
-resnet_spec = {18: ("basic_block", [2, 2, 2, 2], _BASIC),
-               34: ("basic_block", [3, 4, 6, 3], _BASIC),
-               50: ("bottle_neck", [3, 4, 6, 3], _BOTTLENECK),
-               101: ("bottle_neck", [3, 4, 23, 3], _BOTTLENECK),
-               152: ("bottle_neck", [3, 8, 36, 3], _BOTTLENECK)}
+resnet_spec = {
+    18: ("basic_block", [2, 2, 2, 2], _BASIC),
+    34: ("basic_block", [3, 4, 6, 3], _BASIC),
+    50: ("bottle_neck", [3, 4, 6, 3], _BOTTLENECK),
+    101: ("bottle_neck", [3, 4, 23, 3], _BOTTLENECK),
+    152: ("bottle_neck", [3, 8, 36, 3], _BOTTLENECK),
+}
 resnet_net_versions = [ResNetV1, ResNetV2]
-resnet_block_versions = [{"basic_block": BasicBlockV1, "bottle_neck": BottleneckV1},
-                         {"basic_block": BasicBlockV2, "bottle_neck": BottleneckV2}]
+resnet_block_versions = [
+    {"basic_block": BasicBlockV1, "bottle_neck": BottleneckV1},
+    {"basic_block": BasicBlockV2, "bottle_neck": BottleneckV2},
+]
 
 
 def get_resnet(version, num_layers, pretrained=False, ctx=None, root=None, **kwargs):
     """ResNet v1 or v2 of 18, 34, 50, 101 or 152 layers."""
-    assert num_layers in resnet_spec, \
-        "Invalid number of layers: %d. Options are %s" % (num_layers, list(resnet_spec))
-    assert version in (1, 2), "Invalid resnet version: %d. Options are 1 and 2." % version
+    assert num_layers in resnet_spec, "Invalid number of layers: %d. Options are %s" % (
+        num_layers,
+        list(resnet_spec),
+    )
+    assert version in (1, 2), (
+        "Invalid resnet version: %d. Options are 1 and 2." % version
+    )
     kind, layers, channels = resnet_spec[num_layers]
     block = resnet_block_versions[version - 1][kind]
     net = resnet_net_versions[version - 1](block, layers, channels, **kwargs)
-    return with_weights(net, "resnet%d_v%d" % (num_layers, version), pretrained, ctx, root)
+    return with_weights(
+        net, "resnet%d_v%d" % (num_layers, version), pretrained, ctx, root
+    )
 
 
 def resnet18_v1(**kwargs):

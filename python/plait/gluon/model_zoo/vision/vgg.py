@@ -4,31 +4,53 @@ from ....initializer import Xavier
 from ... import nn
 from .common import FeaturesAndOutput, add_all, with_weights
 
-__all__ = ["VGG", "vgg11", "vgg13", "vgg16", "vgg19", "vgg11_bn", "vgg13_bn", "vgg16_bn",
-           "vgg19_bn", "get_vgg"]
+__all__ = [
+    "VGG",
+    "vgg11",
+    "vgg13",
+    "vgg16",
+    "vgg19",
+    "vgg11_bn",
+    "vgg13_bn",
+    "vgg16_bn",
+    "vgg19_bn",
+    "get_vgg",
+]
 
 _FILTERS = [64, 128, 256, 512, 512]
-vgg_spec = {11: ([1, 1, 2, 2, 2], _FILTERS), 13: ([2, 2, 2, 2, 2], _FILTERS),
-            16: ([2, 2, 3, 3, 3], _FILTERS), 19: ([2, 2, 4, 4, 4], _FILTERS)}
+vgg_spec = {
+    11: ([1, 1, 2, 2, 2], _FILTERS),
+    13: ([2, 2, 2, 2, 2], _FILTERS),
+    16: ([2, 2, 3, 3, 3], _FILTERS),
+    19: ([2, 2, 4, 4, 4], _FILTERS),
+}
 
 
 class VGG(FeaturesAndOutput):
-    """layers[i] convolutions of filters[i] channels, then pooling; three dense layers."""
+    """layers[i] convolutions of filters[i] channels, then pooling; three
+    dense layers.
+    """
 
     def __init__(self, layers, filters, classes=1000, batch_norm=False, **kwargs):
         super().__init__(**kwargs)
         assert len(layers) == len(filters)
         with self.name_scope():
-            self.features = add_all(nn.HybridSequential(prefix=""),
-                                    self._layers(layers, filters, batch_norm))
+            self.features = add_all(
+                nn.HybridSequential(prefix=""),
+                self._layers(layers, filters, batch_norm),
+            )
             self.output = nn.Dense(classes, weight_initializer="normal")
 
     @staticmethod
     def _layers(layers, filters, batch_norm):
         for count, channels in zip(layers, filters):
             for _ in range(count):
-                yield nn.Conv2D(channels, 3, padding=1,
-                                weight_initializer=Xavier("gaussian", "out", 2))
+                yield nn.Conv2D(
+                    channels,
+                    3,
+                    padding=1,
+                    weight_initializer=Xavier("gaussian", "out", 2),
+                )
                 if batch_norm:
                     yield nn.BatchNorm()
                 yield nn.Activation("relu")
