@@ -1,14 +1,15 @@
 """Plait: imperative arrays and symbolic graphs on one asynchronous engine.
 
-The module tree is MXNet 1.9.1's: plait.nd, plait.autograd, plait.gluon, ... Submodules are
-imported when they are first used, so that ``import plait`` is quick.
+The module tree is MXNet 1.9.1's: plait.nd, plait.autograd, plait.gluon, ... Submodules
+are imported when they are first used, so that ``import plait`` is quick.
 """
 
 import importlib
 import os
 
-# GNU OpenMP's threads would otherwise spin after each parallel region, burning the cores
-# that the engine's other threads need. It must be set before the runtime is loaded.
+# GNU OpenMP's threads would otherwise spin after each parallel region, burning the
+# cores that the engine's other threads need. It must be set before the runtime is
+# loaded.
 os.environ.setdefault("GOMP_SPINCOUNT", "0")
 
 from . import _later  # noqa: E402, F401
@@ -18,25 +19,75 @@ from .libinfo import __version__  # noqa: E402
 
 # Public name -> module, where the two differ.
 _ALIASES = {
-    "nd": "ndarray", "sym": "symbol", "np": "numpy", "npx": "numpy_extension",
-    "mod": "module", "init": "initializer", "rnd": "random", "viz": "visualization",
-    "mon": "monitor", "img": "image", "kv": "kvstore", "th": "torch",
+    "nd": "ndarray",
+    "sym": "symbol",
+    "np": "numpy",
+    "npx": "numpy_extension",
+    "mod": "module",
+    "init": "initializer",
+    "rnd": "random",
+    "viz": "visualization",
+    "mon": "monitor",
+    "img": "image",
+    "kv": "kvstore",
+    "th": "torch",
 }
-_MODULES = frozenset((
-    "attribute", "autograd", "base", "callback", "context", "contrib", "engine", "error",
-    "executor", "executor_manager", "gluon", "image", "initializer", "io", "kvstore",
-    "libinfo", "library", "log", "lr_scheduler", "metric", "model", "module", "monitor",
-    "name", "ndarray", "numpy", "numpy_extension", "operator", "optimizer", "profiler",
-    "random", "recordio", "registry", "rnn", "rtc", "runtime", "symbol", "test_utils", "torch",
-    "util", "visualization",
-))
+_MODULES = frozenset(
+    (
+        "attribute",
+        "autograd",
+        "base",
+        "callback",
+        "context",
+        "contrib",
+        "engine",
+        "error",
+        "executor",
+        "executor_manager",
+        "gluon",
+        "image",
+        "initializer",
+        "io",
+        "kvstore",
+        "libinfo",
+        "library",
+        "log",
+        "lr_scheduler",
+        "metric",
+        "model",
+        "module",
+        "monitor",
+        "name",
+        "ndarray",
+        "numpy",
+        "numpy_extension",
+        "operator",
+        "optimizer",
+        "profiler",
+        "random",
+        "recordio",
+        "registry",
+        "rnn",
+        "rtc",
+        "runtime",
+        "symbol",
+        "test_utils",
+        "torch",
+        "util",
+        "visualization",
+    )
+)
 # Public name -> (module, attribute) of what is neither a module nor needed at once.
 _NAMES = {
     "AttrScope": ("attribute", "AttrScope"),
-    "is_np_shape": ("util", "is_np_shape"), "set_np_shape": ("util", "set_np_shape"),
-    "np_shape": ("util", "np_shape"), "use_np_shape": ("util", "use_np_shape"),
-    "is_np_array": ("util", "is_np_array"), "np_array": ("util", "np_array"),
-    "use_np_array": ("util", "use_np_array"), "use_np": ("util", "use_np"),
+    "is_np_shape": ("util", "is_np_shape"),
+    "set_np_shape": ("util", "set_np_shape"),
+    "np_shape": ("util", "np_shape"),
+    "use_np_shape": ("util", "use_np_shape"),
+    "is_np_array": ("util", "is_np_array"),
+    "np_array": ("util", "np_array"),
+    "use_np_array": ("util", "use_np_array"),
+    "use_np": ("util", "use_np"),
     "Function": ("autograd", "Function"),
 }
 
@@ -44,7 +95,9 @@ _NAMES = {
 def import_module(name):
     """Imports plait.<name>; MXNet's short names (nd, sym, ...) are understood."""
     head, dot, rest = name.partition(".")
-    return importlib.import_module("%s.%s%s%s" % (__name__, _ALIASES.get(head, head), dot, rest))
+    return importlib.import_module(
+        "%s.%s%s%s" % (__name__, _ALIASES.get(head, head), dot, rest)
+    )
 
 
 def __getattr__(name):

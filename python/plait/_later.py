@@ -13,9 +13,9 @@ _HINTS = {
     "symbol": "symbols come with a later release; use plait.nd or plait.gluon",
     "module": "Module comes with a later release; use plait.gluon",
     "model": "checkpoints of symbols come with a later release; "
-             "use gluon's save_parameters and load_parameters",
+    "use gluon's save_parameters and load_parameters",
     "kvstore": "the key-value store comes with a later release; "
-               "a Trainer on one device needs none",
+    "a Trainer on one device needs none",
     "executor": "executors come with a later release, with symbols",
     "executor_manager": "executors come with a later release, with symbols",
     "visualization": "drawings of symbols come with a later release",
@@ -35,8 +35,10 @@ class LaterModule(types.ModuleType):
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
-        raise NotYetError("%s.%s is not in this release of Plait; %s"
-                          % (self.__name__, name, _HINTS[self.__name__.split(".")[1]]))
+        raise NotYetError(
+            "%s.%s is not in this release of Plait; %s"
+            % (self.__name__, name, _HINTS[self.__name__.split(".")[1]])
+        )
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):

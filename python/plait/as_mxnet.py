@@ -1,8 +1,9 @@
-"""Runs MXNet programs on Plait: ``python -m plait.as_mxnet script.py args`` or install().
+"""Runs MXNet programs on Plait: ``python -m plait.as_mxnet script.py args`` or
+install().
 
 After install() every ``import mxnet...`` gives Plait's own module: mxnet.gluon.nn is
-plait.gluon.nn. Only the package `mxnet` itself is a thin module of its own, as it reports
-MXNet's version.
+plait.gluon.nn. Only the package `mxnet` itself is a thin module of its own, as it
+reports MXNet's version.
 """
 
 import importlib.abc
@@ -35,7 +36,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         if not fullname.startswith("mxnet."):
             return None
         try:
-            module = plait.import_module(fullname[len("mxnet."):])
+            module = plait.import_module(fullname[len("mxnet.") :])
         except ModuleNotFoundError as e:
             if e.name and e.name.startswith("plait."):
                 return None  # Python then reports fullname as missing
@@ -53,7 +54,14 @@ def fill(module):
     module.__dir__ = lambda: dir(plait)
     module.__path__ = []
     module._is_plait = True
-    for name in ("Context", "MXNetError", "cpu", "cpu_pinned", "current_context", "gpu"):
+    for name in (
+        "Context",
+        "MXNetError",
+        "cpu",
+        "cpu_pinned",
+        "current_context",
+        "gpu",
+    ):
         setattr(module, name, getattr(plait, name))
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
@@ -64,10 +72,13 @@ def install():
     present = sys.modules.get("mxnet")
     if present is not None:
         if not hasattr(present, "_is_plait"):
-            raise ImportError("plait.as_mxnet: another mxnet is already imported from %s"
-                              % getattr(present, "__file__", None))
+            raise ImportError(
+                "plait.as_mxnet: another mxnet is already imported from %s"
+                % getattr(present, "__file__", None)
+            )
         return present
     import types
+
     module = types.ModuleType("mxnet", plait.__doc__)
     module.__spec__ = importlib.machinery.ModuleSpec("mxnet", None, is_package=True)
     fill(module)
@@ -79,8 +90,11 @@ def main(arguments):
     """Runs a script (or -m module, or -c command) with mxnet resolving to Plait."""
     import os
     import runpy
+
     if not arguments:
-        sys.exit("usage: python -m plait.as_mxnet (script.py | -m module | -c command) ...")
+        sys.exit(
+            "usage: python -m plait.as_mxnet (script.py | -m module | -c command) ..."
+        )
     install()
     if arguments[0] == "-m" and len(arguments) > 1:
         sys.argv = arguments[1:]

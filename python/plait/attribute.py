@@ -1,4 +1,6 @@
-"""Attribute scopes: strings attached to the symbols made inside a `with AttrScope(...)`."""
+"""Attribute scopes: strings attached to the symbols made inside a `with
+AttrScope(...)`.
+"""
 
 import threading
 import warnings
@@ -30,7 +32,9 @@ class AttrScope(metaclass=ClassPropertyMeta):
     def __init__(self, **kwargs):
         for key, value in kwargs.items():
             if not isinstance(value, str):
-                raise ValueError("Attributes need to be string; %s is %r" % (key, value))
+                raise ValueError(
+                    "Attributes need to be string; %s is %r" % (key, value)
+                )
         self._attr = kwargs
 
     def get(self, attr):
@@ -53,8 +57,11 @@ class AttrScope(metaclass=ClassPropertyMeta):
     @classproperty
     def current(cls):
         """[deprecated] The scope in force in this thread."""
-        warnings.warn("AttrScope.current is deprecated; use AttrScope in a with statement",
-                      DeprecationWarning, stacklevel=3)
+        warnings.warn(
+            "AttrScope.current is deprecated; use AttrScope in a with statement",
+            DeprecationWarning,
+            stacklevel=3,
+        )
         return AttrScope._current.value
 
     @current.setter

@@ -1,4 +1,6 @@
-"""Small things that every module needs: error classes, type tuples, dtype names, data folder."""
+"""Small things that every module needs: error classes, type tuples, dtype names, data
+folder.
+"""
 
 import os
 
@@ -30,9 +32,9 @@ class NotImplementedForSymbol(MXNetError):
         self.args = [str(type(a)) for a in args]
 
     def __str__(self):
-        text = "Function {}".format(self.function)
+        text = f"Function {self.function}"
         if self.alias:
-            text += " (namely operator \"{}\")".format(self.alias)
+            text += f' (namely operator "{self.alias}")'
         if self.args:
             text += " with arguments ({})".format(", ".join(self.args))
         return text + " is not supported for Symbol and only available in NDArray."
@@ -48,12 +50,14 @@ class NotSupportedForSparseNDArray(MXNetError):
         self.args = [str(type(a)) for a in args]
 
     def __str__(self):
-        text = "Function {}".format(self.function)
+        text = f"Function {self.function}"
         if self.alias:
-            text += " (namely operator \"{}\")".format(self.alias)
+            text += f' (namely operator "{self.alias}")'
         if self.args:
             text += " with arguments ({})".format(", ".join(self.args))
-        return text + " is not supported for SparseNDArray and only available in NDArray."
+        return (
+            text + " is not supported for SparseNDArray and only available in NDArray."
+        )
 
 
 class classproperty:

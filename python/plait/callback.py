@@ -5,8 +5,14 @@ import math
 import sys
 import time
 
-__all__ = ["module_checkpoint", "do_checkpoint", "log_train_metric", "Speedometer",
-           "ProgressBar", "LogValidationMetricsCallback"]
+__all__ = [
+    "module_checkpoint",
+    "do_checkpoint",
+    "log_train_metric",
+    "Speedometer",
+    "ProgressBar",
+    "LogValidationMetricsCallback",
+]
 
 
 def module_checkpoint(mod, prefix, period=1, save_optimizer_states=False):
@@ -27,6 +33,7 @@ def do_checkpoint(prefix, period=1):
     def save(iter_no, sym, arg, aux):
         if (iter_no + 1) % period == 0:
             from .model import save_checkpoint
+
             save_checkpoint(prefix, iter_no + 1, sym, arg, aux)
 
     return save
@@ -34,11 +41,17 @@ def do_checkpoint(prefix, period=1):
 
 def log_train_metric(period, auto_reset=False):
     """A batch-end callback that logs the training metric every `period` batches."""
+
     def log(param):
         if param.nbatch % period == 0 and param.eval_metric is not None:
             for name, value in param.eval_metric.get_name_value():
-                logging.info("Iter[%d] Batch[%d] Train-%s=%f", param.epoch, param.nbatch, name,
-                             value)
+                logging.info(
+                    "Iter[%d] Batch[%d] Train-%s=%f",
+                    param.epoch,
+                    param.nbatch,
+                    name,
+                    value,
+                )
             if auto_reset:
                 param.eval_metric.reset_local()
 
@@ -71,17 +84,26 @@ class Speedometer:
         elapsed = time.time() - self.tic
         speed = self.frequent * self.batch_size / elapsed if elapsed else float("inf")
         if param.eval_metric is None:
-            logging.info("Iter[%d] Batch [%d]\tSpeed: %.2f samples/sec", param.epoch, count,
-                         speed)
+            logging.info(
+                "Iter[%d] Batch [%d]\tSpeed: %.2f samples/sec",
+                param.epoch,
+                count,
+                speed,
+            )
             return
         pairs = param.eval_metric.get_name_value()
         first = 0
         if self.auto_reset:
             param.eval_metric.reset_local()
             first = count - self.frequent
-        logging.info("Epoch[%d] Batch [%d-%d]\tSpeed: %.2f samples/sec"
-                     + "\t%s=%f" * len(pairs), param.epoch, first, count, speed,
-                     *(x for pair in pairs for x in pair))
+        logging.info(
+            "Epoch[%d] Batch [%d-%d]\tSpeed: %.2f samples/sec" + "\t%s=%f" * len(pairs),
+            param.epoch,
+            first,
+            count,
+            speed,
+            *(x for pair in pairs for x in pair),
+        )
 
 
 class ProgressBar:
@@ -94,8 +116,11 @@ class ProgressBar:
     def __call__(self, param):
         done = param.nbatch / float(self.total)
         filled = int(round(self.bar_len * done))
-        bar = "[%s%s] %d%%" % ("=" * filled, "-" * (self.bar_len - filled),
-                               math.ceil(100 * done))
+        bar = "[%s%s] %d%%" % (
+            "=" * filled,
+            "-" * (self.bar_len - filled),
+            math.ceil(100 * done),
+        )
         if sys.stderr.isatty():
             sys.stderr.write("\r" + bar + ("\n" if done >= 1 else ""))
             sys.stderr.flush()

@@ -5,8 +5,16 @@ import warnings
 
 from .base import ClassPropertyMeta, classproperty
 
-__all__ = ["Context", "cpu", "gpu", "cpu_pinned", "num_gpus", "gpu_memory_info",
-           "current_context", "set_current_context"]
+__all__ = [
+    "Context",
+    "cpu",
+    "gpu",
+    "cpu_pinned",
+    "num_gpus",
+    "gpu_memory_info",
+    "current_context",
+    "set_current_context",
+]
 
 _TYPES = {"cpu": 1, "gpu": 2, "cpu_pinned": 3, "cpu_shared": 5}
 _NAMES = {number: name for name, number in _TYPES.items()}
@@ -20,7 +28,9 @@ class _Stack(threading.local):
 
 
 class Context(metaclass=ClassPropertyMeta):
-    """A device: kind and number. `with Context(...)` makes it the thread's current one."""
+    """A device: kind and number. `with Context(...)` makes it the thread's
+    current one.
+    """
 
     __slots__ = ("device_typeid", "device_id")
     devtype2str = _NAMES
@@ -32,8 +42,10 @@ class Context(metaclass=ClassPropertyMeta):
             self.device_id = device_type.device_id
             return
         if device_type not in _TYPES:
-            raise KeyError("Context: unknown device type %r; expected one of %s"
-                           % (device_type, ", ".join(_TYPES)))
+            raise KeyError(
+                "Context: unknown device type %r; expected one of %s"
+                % (device_type, ", ".join(_TYPES))
+            )
         self.device_typeid = _TYPES[device_type]
         self.device_id = device_id
 
@@ -46,9 +58,11 @@ class Context(metaclass=ClassPropertyMeta):
         return self.device_typeid * 1000003 + self.device_id
 
     def __eq__(self, other):
-        return self is other or (isinstance(other, Context)
-                                 and self.device_typeid == other.device_typeid
-                                 and self.device_id == other.device_id)
+        return self is other or (
+            isinstance(other, Context)
+            and self.device_typeid == other.device_typeid
+            and self.device_id == other.device_id
+        )
 
     def __repr__(self):
         return "%s(%d)" % (self.device_type, self.device_id)
@@ -66,19 +80,26 @@ class Context(metaclass=ClassPropertyMeta):
     def empty_cache(self):
         """Gives the device's pooled, unused memory back to the system."""
         from . import _plait
+
         _plait.empty_cache(self.device_type, self.device_id)
 
     @classproperty
     def default_ctx(cls):
         """[deprecated] The current context of this thread."""
-        warnings.warn("Context.default_ctx is deprecated; use current_context()",
-                      DeprecationWarning, stacklevel=3)
+        warnings.warn(
+            "Context.default_ctx is deprecated; use current_context()",
+            DeprecationWarning,
+            stacklevel=3,
+        )
         return current_context()
 
     @default_ctx.setter
     def default_ctx(cls, value):
-        warnings.warn("Context.default_ctx is deprecated; use "
-                      "test_utils.set_default_context()", DeprecationWarning, stacklevel=3)
+        warnings.warn(
+            "Context.default_ctx is deprecated; use test_utils.set_default_context()",
+            DeprecationWarning,
+            stacklevel=3,
+        )
         set_current_context(value)
 
 
@@ -114,6 +135,7 @@ def gpu(device_id=0):
 def num_gpus():
     """How many GPUs this process can use."""
     from . import _plait
+
     count = getattr(_plait, "num_gpus", None)
     return count() if count else 0
 
@@ -121,9 +143,13 @@ def num_gpus():
 def gpu_memory_info(device_id=0):
     """(free, total) bytes of a GPU's memory."""
     from . import _plait
+
     info = getattr(_plait, "gpu_memory_info", None)
     if info is None:
         from .error import MXNetValueError
-        raise MXNetValueError("gpu_memory_info: there is no gpu(%d); this build has no GPU "
-                              "support" % device_id)
+
+        raise MXNetValueError(
+            "gpu_memory_info: there is no gpu(%d); this build has no GPU "
+            "support" % device_id
+        )
     return info(device_id)

@@ -9,6 +9,7 @@ def set_bulk_size(size):
     Plait merges pointwise operations by itself; the limit only bounds that.
     """
     from . import _plait
+
     return _plait.set_bulk_size(int(size))
 
 

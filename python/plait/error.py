@@ -1,4 +1,6 @@
-"""Exception classes: each derives from MXNetError and from the built-in class that fits it."""
+"""Exception classes: each derives from MXNetError and from the built-in class that fits
+it.
+"""
 
 
 class MXNetError(RuntimeError):
@@ -40,7 +42,8 @@ class MXNetAttributeError(MXNetError, AttributeError):
 class NotYetError(MXNetError, NotImplementedError, ImportError):
     """A part of MXNet's surface that this release does not contain.
 
-    Not an AttributeError: ``from plait.symbol import Symbol`` must show this error's text.
+    Not an AttributeError: ``from plait.symbol import Symbol`` must show this error's
+    text.
     """
 
 
@@ -64,8 +67,8 @@ _kinds = dict(_BUILTIN_KINDS)
 def register_error(func_name=None, cls=None):
     """Registers an exception class under a kind name; usable plainly or as a decorator.
 
-    ``register_error(cls)``, ``register_error("Name", cls)`` and ``@register_error("Name")``
-    are all accepted.
+    ``register_error(cls)``, ``register_error("Name", cls)`` and
+    ``@register_error("Name")`` are all accepted.
     """
     if func_name is not None and not isinstance(func_name, str):
         _kinds[func_name.__name__] = func_name

@@ -12,9 +12,26 @@ from . import ndarray as nd
 from . import random, registry
 from .error import check
 
-__all__ = ["InitDesc", "Initializer", "register", "alias", "create", "Load", "Mixed", "Zero",
-           "One", "Constant", "Uniform", "Normal", "Orthogonal", "Xavier", "MSRAPrelu",
-           "Bilinear", "LSTMBias", "FusedRNN"]
+__all__ = [
+    "InitDesc",
+    "Initializer",
+    "register",
+    "alias",
+    "create",
+    "Load",
+    "Mixed",
+    "Zero",
+    "One",
+    "Constant",
+    "Uniform",
+    "Normal",
+    "Orthogonal",
+    "Xavier",
+    "MSRAPrelu",
+    "Bilinear",
+    "LSTMBias",
+    "FusedRNN",
+]
 
 
 class InitDesc(str):
@@ -30,8 +47,8 @@ class InitDesc(str):
 class Initializer:
     """Base. Called with (InitDesc, array), it fills the array by the kind of parameter.
 
-    The attribute '__init__' of the description goes first; else the name's ending decides.
-    Subclasses implement _init_weight.
+    The attribute '__init__' of the description goes first; else the name's ending
+    decides. Subclasses implement _init_weight.
     """
 
     def __init__(self, **kwargs):
@@ -40,7 +57,10 @@ class Initializer:
         self._print_func = None
 
     def set_verbosity(self, verbose=False, print_func=None):
-        """Logs print_func(array) for each parameter; by default its norm by sqrt(size)."""
+        """Logs print_func(array) for each parameter; by default its norm by
+        sqrt(size).
+        """
+
         def scaled_norm(x):
             return str((nd.norm(x) / sqrt(x.size)).asscalar())
 
@@ -76,9 +96,12 @@ class Initializer:
 
     def _legacy_init(self, name, arr):
         """The rules for plain strings as names, of old MXNet."""
-        warnings.warn("Calling initializer with init(str, NDArray) has been deprecated. Please "
-                      "use init(mx.init.InitDesc(...), NDArray) instead.", DeprecationWarning,
-                      stacklevel=3)
+        warnings.warn(
+            "Calling initializer with init(str, NDArray) has been deprecated. Please "
+            "use init(mx.init.InitDesc(...), NDArray) instead.",
+            DeprecationWarning,
+            stacklevel=3,
+        )
         if not isinstance(name, str):
             raise TypeError("name must be string, got %s" % type(name).__name__)
         if not isinstance(arr, nd.NDArray):
@@ -90,16 +113,21 @@ class Initializer:
         elif name.startswith("stn_loc") and name.endswith("bias"):
             self._init_loc_bias(name, arr)
         else:
-            method = next((m for ending, m in _LEGACY_BY_ENDING if name.endswith(ending)),
-                          "_init_default")
+            method = next(
+                (m for ending, m in _LEGACY_BY_ENDING if name.endswith(ending)),
+                "_init_default",
+            )
             getattr(self, method)(name, arr)
 
     def _init_bilinear(self, _, arr):
         arr[:] = _bilinear(arr.shape)
 
     def _init_loc_bias(self, _, arr):
-        check(arr.shape[0] == 6, "the bias of an affine transformation has 6 values, not %s",
-              arr.shape)
+        check(
+            arr.shape[0] == 6,
+            "the bias of an affine transformation has 6 values, not %s",
+            arr.shape,
+        )
         arr[:] = np.array([1.0, 0, 0, 0, 1.0, 0])
 
     def _init_zero(self, _, arr):
@@ -124,12 +152,16 @@ class Initializer:
         arr[:] = random.randint(-127, 127, shape=arr.shape, dtype="int32")
 
     def _init_weight(self, name, arr):
-        raise NotImplementedError("%s: _init_weight is not implemented" % type(self).__name__)
+        raise NotImplementedError(
+            "%s: _init_weight is not implemented" % type(self).__name__
+        )
 
     def _init_default(self, name, _):
-        raise ValueError("Unknown initialization pattern for %s. Default initialization is now "
-                         'limited to "weight", "bias", "gamma" (1.0), and "beta" (0.0). Give the '
-                         "parameter an initializer of its own." % name)
+        raise ValueError(
+            "Unknown initialization pattern for %s. Default initialization is now "
+            'limited to "weight", "bias", "gamma" (1.0), and "beta" (0.0). Give the '
+            "parameter an initializer of its own." % name
+        )
 
     def __eq__(self, other):
         if not isinstance(other, Initializer):
@@ -140,14 +172,28 @@ class Initializer:
 
 
 # In this order: a name that ends in "weight_quantize" does not end in "weight".
-_BY_ENDING = (("weight", "_init_weight"), ("bias", "_init_bias"), ("gamma", "_init_gamma"),
-              ("beta", "_init_beta"), ("min", "_init_zero"), ("max", "_init_one"),
-              ("weight_quantize", "_init_quantized_weight"),
-              ("bias_quantize", "_init_quantized_bias"))
-_LEGACY_BY_ENDING = (("bias", "_init_bias"), ("gamma", "_init_gamma"), ("beta", "_init_beta"),
-                     ("weight", "_init_weight"), ("moving_mean", "_init_zero"),
-                     ("moving_var", "_init_one"), ("moving_inv_var", "_init_zero"),
-                     ("moving_avg", "_init_zero"), ("min", "_init_zero"), ("max", "_init_one"))
+_BY_ENDING = (
+    ("weight", "_init_weight"),
+    ("bias", "_init_bias"),
+    ("gamma", "_init_gamma"),
+    ("beta", "_init_beta"),
+    ("min", "_init_zero"),
+    ("max", "_init_one"),
+    ("weight_quantize", "_init_quantized_weight"),
+    ("bias_quantize", "_init_quantized_bias"),
+)
+_LEGACY_BY_ENDING = (
+    ("bias", "_init_bias"),
+    ("gamma", "_init_gamma"),
+    ("beta", "_init_beta"),
+    ("weight", "_init_weight"),
+    ("moving_mean", "_init_zero"),
+    ("moving_var", "_init_one"),
+    ("moving_inv_var", "_init_zero"),
+    ("moving_avg", "_init_zero"),
+    ("min", "_init_zero"),
+    ("max", "_init_one"),
+)
 
 _register = registry.get_register_func(Initializer, "initializer")
 alias = registry.get_alias_func(Initializer, "initializer")
@@ -165,34 +211,56 @@ class Load:
     def __init__(self, param, default_init=None, verbose=False):
         if isinstance(param, str):
             param = nd.load(param)
-        check(isinstance(param, dict), "Load: expected a dict of arrays, got %s",
-              type(param).__name__)
-        self.param = {name[4:] if name.startswith(("arg:", "aux:")) else name: arr
-                      for name, arr in param.items()}
+        check(
+            isinstance(param, dict),
+            "Load: expected a dict of arrays, got %s",
+            type(param).__name__,
+        )
+        self.param = {
+            name[4:] if name.startswith(("arg:", "aux:")) else name: arr
+            for name, arr in param.items()
+        }
         self.default_init = default_init
         self.verbose = verbose
 
     def __call__(self, name, arr):
         source = self.param.get(name)
         if source is None:
-            check(self.default_init is not None, "Cannot Initialize %s. Not found in loaded "
-                  "param and no default Initializer is provided.", name)
+            check(
+                self.default_init is not None,
+                "Cannot Initialize %s. Not found in loaded "
+                "param and no default Initializer is provided.",
+                name,
+            )
             self.default_init(name, arr)
         else:
-            check(arr.shape == source.shape, "Parameter %s cannot be initialized from loading. "
-                  "Shape mismatch, target %s vs loaded %s", name, arr.shape, source.shape)
+            check(
+                arr.shape == source.shape,
+                "Parameter %s cannot be initialized from loading. "
+                "Shape mismatch, target %s vs loaded %s",
+                name,
+                arr.shape,
+                source.shape,
+            )
             arr[:] = source
         if self.verbose:
-            logging.info("Initialized %s by %s", name, "default" if source is None
-                         else "loading")
+            logging.info(
+                "Initialized %s by %s", name, "default" if source is None else "loading"
+            )
 
 
 class Mixed:
-    """The initializer of the first pattern (a regular expression) that the name matches."""
+    """The initializer of the first pattern (a regular expression) that the name
+    matches.
+    """
 
     def __init__(self, patterns, initializers):
-        check(len(patterns) == len(initializers), "Mixed: %d patterns for %d initializers",
-              len(patterns), len(initializers))
+        check(
+            len(patterns) == len(initializers),
+            "Mixed: %d patterns for %d initializers",
+            len(patterns),
+            len(initializers),
+        )
         self.map = [(re.compile(p), init) for p, init in zip(patterns, initializers)]
 
     def __call__(self, name, arr):
@@ -200,8 +268,10 @@ class Mixed:
             if pattern.match(name):
                 init(name, arr)
                 return
-        raise ValueError('Parameter name %s did not match any pattern. Consider adding a ".*" '
-                         "pattern at the end with default Initializer." % name)
+        raise ValueError(
+            'Parameter name %s did not match any pattern. Consider adding a ".*" '
+            "pattern at the end with default Initializer." % name
+        )
 
 
 @register
@@ -242,7 +312,9 @@ class Constant(Initializer):
     def dumps(self):
         value = self._kwargs["value"]
         if not np.isscalar(value):
-            value = value.asnumpy() if isinstance(value, nd.NDArray) else np.asarray(value)
+            value = (
+                value.asnumpy() if isinstance(value, nd.NDArray) else np.asarray(value)
+            )
             self._kwargs["value"] = value.tolist()
         return super().dumps()
 
@@ -287,8 +359,10 @@ class Orthogonal(Initializer):
         elif self.rand_type == "normal":
             drawn = random.normal(0.0, 1.0, shape=shape)
         else:
-            raise ValueError("Orthogonal: rand_type is %r; expected 'uniform' or 'normal'"
-                             % (self.rand_type,))
+            raise ValueError(
+                "Orthogonal: rand_type is %r; expected 'uniform' or 'normal'"
+                % (self.rand_type,)
+            )
         left, _, right = np.linalg.svd(drawn.asnumpy(), full_matrices=False)
         matrix = left if left.shape == shape else right
         arr[:] = self.scale * matrix.reshape(arr.shape)
@@ -298,11 +372,14 @@ class Orthogonal(Initializer):
 class Xavier(Initializer):
     """Scaled by fan: sqrt(magnitude / factor), factor the input, output or mean fan.
 
-    rnd_type 'uniform' draws in [-scale, scale], 'gaussian' with that standard deviation.
+    rnd_type 'uniform' draws in [-scale, scale], 'gaussian' with that standard
+    deviation.
     """
 
     def __init__(self, rnd_type="uniform", factor_type="avg", magnitude=3):
-        super().__init__(rnd_type=rnd_type, factor_type=factor_type, magnitude=magnitude)
+        super().__init__(
+            rnd_type=rnd_type, factor_type=factor_type, magnitude=magnitude
+        )
         self.rnd_type = rnd_type
         self.factor_type = factor_type
         self.magnitude = float(magnitude)
@@ -310,22 +387,28 @@ class Xavier(Initializer):
     def _init_weight(self, name, arr):
         shape = arr.shape
         if len(shape) < 2:
-            raise ValueError("Xavier initializer cannot be applied to vector %s. It requires at "
-                             "least 2D." % name)
+            raise ValueError(
+                "Xavier initializer cannot be applied to vector %s. It requires at "
+                "least 2D." % name
+            )
         window = float(np.prod(shape[2:]))
         fan_in, fan_out = shape[1] * window, shape[0] * window
         factors = {"avg": (fan_in + fan_out) / 2.0, "in": fan_in, "out": fan_out}
         if self.factor_type not in factors:
-            raise ValueError("Incorrect factor type %r; expected 'avg', 'in' or 'out'"
-                             % (self.factor_type,))
+            raise ValueError(
+                "Incorrect factor type %r; expected 'avg', 'in' or 'out'"
+                % (self.factor_type,)
+            )
         scale = sqrt(self.magnitude / factors[self.factor_type])
         if self.rnd_type == "uniform":
             random.uniform(-scale, scale, shape, out=arr)
         elif self.rnd_type == "gaussian":
             random.normal(0, scale, shape, out=arr)
         else:
-            raise ValueError("Unknown random type %r; expected 'uniform' or 'gaussian'"
-                             % (self.rnd_type,))
+            raise ValueError(
+                "Unknown random type %r; expected 'uniform' or 'gaussian'"
+                % (self.rnd_type,)
+            )
 
 
 @register
@@ -333,7 +416,7 @@ class MSRAPrelu(Xavier):
     """He's rule for layers followed by PReLU with this initial slope."""
 
     def __init__(self, factor_type="avg", slope=0.25):
-        super().__init__("gaussian", factor_type, 2.0 / (1 + slope ** 2))
+        super().__init__("gaussian", factor_type, 2.0 / (1 + slope**2))
         self._kwargs = {"factor_type": factor_type, "slope": slope}
 
 
@@ -369,20 +452,28 @@ class LSTMBias(Initializer):
     def _init_weight(self, name, arr):
         quarter = arr.shape[0] // 4
         arr[:] = 0.0
-        arr[quarter:2 * quarter] = self.forget_bias
+        arr[quarter : 2 * quarter] = self.forget_bias
 
 
 @register
 class FusedRNN(Initializer):
-    """For the one flat parameter of a recurrent operator: each piece by its own rule."""
+    """For the one flat parameter of a recurrent operator: each piece by its
+    own rule.
+    """
 
-    def __init__(self, init, num_hidden, num_layers, mode, bidirectional=False,
-                 forget_bias=1.0):
+    def __init__(
+        self, init, num_hidden, num_layers, mode, bidirectional=False, forget_bias=1.0
+    ):
         if isinstance(init, str):
             init = create(init)
-        super().__init__(init=None if init is None else init.dumps(), num_hidden=num_hidden,
-                         num_layers=num_layers, mode=mode, bidirectional=bidirectional,
-                         forget_bias=forget_bias)
+        super().__init__(
+            init=None if init is None else init.dumps(),
+            num_hidden=num_hidden,
+            num_layers=num_layers,
+            mode=mode,
+            bidirectional=bidirectional,
+            forget_bias=forget_bias,
+        )
         self._init = init
         self._num_hidden = num_hidden
         self._num_layers = num_layers
@@ -397,10 +488,11 @@ class FusedRNN(Initializer):
             if self._mode == "lstm" and name.endswith("_f_bias"):
                 piece[:] = self._forget_bias
             else:
-                (self._init or desc.global_init)(InitDesc(name, global_init=desc.global_init),
-                                                 piece)
+                (self._init or desc.global_init)(
+                    InitDesc(name, global_init=desc.global_init), piece
+                )
             size = int(np.prod(shape))
-            values[begin:begin + size] = piece.asnumpy().ravel()
+            values[begin : begin + size] = piece.asnumpy().ravel()
         arr[:] = values
 
     def _pieces(self, total):
@@ -413,9 +505,13 @@ class FusedRNN(Initializer):
         # total = dirs*n*h * (input + h + 2) + (layers-1)*dirs*n*h * (dirs*h + h + 2)
         rest = (layers - 1) * (dirs * hidden + hidden + 2)
         width = total // (dirs * n * hidden) - rest - hidden - 2
-        check(width > 0 and total == dirs * n * hidden * (width + hidden + 2 + rest),
-              "FusedRNN: an array of %d values does not fit %d layers of %d hidden units",
-              total, layers, hidden)
+        check(
+            width > 0 and total == dirs * n * hidden * (width + hidden + 2 + rest),
+            "FusedRNN: an array of %d values does not fit %d layers of %d hidden units",
+            total,
+            layers,
+            hidden,
+        )
         begin = 0
         for group in ("weight", "bias"):
             for layer in range(layers):
@@ -423,7 +519,12 @@ class FusedRNN(Initializer):
                     inputs = width if layer == 0 else dirs * hidden
                     for part, columns in (("i2h", inputs), ("h2h", hidden)):
                         for gate in gates:
-                            shape = (hidden, columns) if group == "weight" else (hidden,)
-                            yield ("%s%d_%s%s_%s" % (side, layer, part, gate, group), begin,
-                                   shape)
+                            shape = (
+                                (hidden, columns) if group == "weight" else (hidden,)
+                            )
+                            yield (
+                                "%s%d_%s%s_%s" % (side, layer, part, gate, group),
+                                begin,
+                                shape,
+                            )
                             begin += int(np.prod(shape))

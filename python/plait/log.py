@@ -4,8 +4,16 @@ import logging
 import warnings
 from logging import CRITICAL, DEBUG, ERROR, INFO, NOTSET, WARNING
 
-__all__ = ["get_logger", "getLogger", "CRITICAL", "DEBUG", "ERROR", "INFO", "NOTSET",
-           "WARNING"]
+__all__ = [
+    "get_logger",
+    "getLogger",
+    "CRITICAL",
+    "DEBUG",
+    "ERROR",
+    "INFO",
+    "NOTSET",
+    "WARNING",
+]
 
 _LETTERS = {CRITICAL: "C", ERROR: "E", WARNING: "W", INFO: "I", DEBUG: "D"}
 
@@ -18,10 +26,18 @@ class _Formatter(logging.Formatter):
         self._colored = colored
 
     def format(self, record):
-        head = "%s%%(asctime)s %%(process)d %%(pathname)s:%%(funcName)s:%%(lineno)d]" \
+        head = (
+            "%s%%(asctime)s %%(process)d %%(pathname)s:%%(funcName)s:%%(lineno)d]"
             % _LETTERS.get(record.levelno, "U")
+        )
         if self._colored:
-            color = 31 if record.levelno >= WARNING else 32 if record.levelno >= INFO else 34
+            color = (
+                31
+                if record.levelno >= WARNING
+                else 32
+                if record.levelno >= INFO
+                else 34
+            )
             head = "\x1b[%dm%s\x1b[0m" % (color, head)
         self._style._fmt = head + " %(message)s"
         return super().format(record)
@@ -47,5 +63,7 @@ def get_logger(name=None, filename=None, filemode=None, level=WARNING):
 
 def getLogger(name=None, filename=None, filemode=None, level=WARNING):
     """[deprecated] Use get_logger."""
-    warnings.warn("getLogger is deprecated; use get_logger", DeprecationWarning, stacklevel=2)
+    warnings.warn(
+        "getLogger is deprecated; use get_logger", DeprecationWarning, stacklevel=2
+    )
     return get_logger(name, filename, filemode, level)

@@ -1,4 +1,6 @@
-"""Automatic names for symbols and blocks: NameManager and Prefix, a `with` stack per thread."""
+"""Automatic names for symbols and blocks: NameManager and Prefix, a `with` stack per
+thread.
+"""
 
 import threading
 import warnings
@@ -9,7 +11,9 @@ __all__ = ["NameManager", "Prefix"]
 
 
 class _Current(threading.local):
-    """The stack of managers of one thread; made with a default manager in every thread."""
+    """The stack of managers of one thread; made with a default manager in
+    every thread.
+    """
 
     def __init__(self):
         self.stack = [NameManager()]
@@ -25,7 +29,9 @@ class _Current(threading.local):
 
 
 class NameManager(metaclass=ClassPropertyMeta):
-    """Numbers names by hint: conv0, conv1, ... Use in a `with` to start counting afresh."""
+    """Numbers names by hint: conv0, conv1, ... Use in a `with` to start counting
+    afresh.
+    """
 
     def __init__(self):
         self._counter = {}
@@ -48,8 +54,11 @@ class NameManager(metaclass=ClassPropertyMeta):
     @classproperty
     def current(cls):
         """[deprecated] The manager in force in this thread."""
-        warnings.warn("NameManager.current is deprecated; use NameManager in a with statement",
-                      DeprecationWarning, stacklevel=3)
+        warnings.warn(
+            "NameManager.current is deprecated; use NameManager in a with statement",
+            DeprecationWarning,
+            stacklevel=3,
+        )
         return NameManager._current.value
 
     @current.setter

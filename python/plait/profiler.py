@@ -1,8 +1,8 @@
 """Profiler: Chrome/Perfetto traces and tables of the core's and the user's own events.
 
-The core feeds operator events through ``_plait.profiler_start()``, ``profiler_stop()`` and
-``profiler_events()``, which hands over and forgets what was recorded: tuples
-(name, category, device, thread, begin, end, layer), times in microseconds of the monotonic
+The core feeds operator events through ``_plait.profiler_start()``, ``profiler_stop()``
+and ``profiler_events()``, which hands over and forgets what was recorded: tuples (name,
+category, device, thread, begin, end, layer), times in microseconds of the monotonic
 clock. Everything else (tasks, counters, files, tables) is here.
 """
 
@@ -15,14 +15,37 @@ import warnings
 
 from .profiler_table import Aggregate
 
-__all__ = ["set_config", "set_state", "dump", "dumps", "pause", "resume", "Domain", "Task",
-           "Frame", "Event", "Counter", "Marker", "profiler_set_config", "profiler_set_state",
-           "dump_profile", "set_kvstore_handle"]
+__all__ = [
+    "set_config",
+    "set_state",
+    "dump",
+    "dumps",
+    "pause",
+    "resume",
+    "Domain",
+    "Task",
+    "Frame",
+    "Event",
+    "Counter",
+    "Marker",
+    "profiler_set_config",
+    "profiler_set_state",
+    "dump_profile",
+    "set_kvstore_handle",
+]
 
-_CONFIG = {"profile_all": False, "profile_symbolic": True, "profile_imperative": True,
-           "profile_memory": True, "profile_api": True, "filename": "profile.json",
-           "continuous_dump": True, "dump_period": 1.0, "aggregate_stats": False,
-           "profile_process": "worker"}
+_CONFIG = {
+    "profile_all": False,
+    "profile_symbolic": True,
+    "profile_imperative": True,
+    "profile_memory": True,
+    "profile_api": True,
+    "filename": "profile.json",
+    "continuous_dump": True,
+    "dump_period": 1.0,
+    "aggregate_stats": False,
+    "profile_process": "worker",
+}
 
 
 def _now():
@@ -37,9 +60,9 @@ class _Profiler:
         self.config = dict(_CONFIG)
         self.running = False
         self.paused = False
-        self.trace = []         # Chrome events that are not yet forgotten
+        self.trace = []  # Chrome events that are not yet forgotten
         self.stats = Aggregate()
-        self.pids = {}          # device or domain -> number in the trace
+        self.pids = {}  # device or domain -> number in the trace
         self.dumper = None
 
     @property
@@ -51,16 +74,28 @@ class _Profiler:
         """The trace's process number of a device or domain."""
         if name not in self.pids:
             self.pids[name] = len(self.pids)
-            self.trace.append({"ph": "M", "name": "process_name", "pid": self.pids[name],
-                               "args": {"name": name}})
+            self.trace.append(
+                {
+                    "ph": "M",
+                    "name": "process_name",
+                    "pid": self.pids[name],
+                    "args": {"name": name},
+                }
+            )
         return self.pids[name]
 
     def span(self, name, category, where, begin, end, thread=None, args=None):
         """Records a finished interval."""
         with self.lock:
-            event = {"name": name, "cat": category, "ph": "X", "ts": begin,
-                     "dur": end - begin, "pid": self.pid(where),
-                     "tid": threading.get_ident() if thread is None else thread}
+            event = {
+                "name": name,
+                "cat": category,
+                "ph": "X",
+                "ts": begin,
+                "dur": end - begin,
+                "pid": self.pid(where),
+                "tid": threading.get_ident() if thread is None else thread,
+            }
             if args:
                 event["args"] = args
             self.trace.append(event)
@@ -69,32 +104,55 @@ class _Profiler:
     def point(self, phase, name, category, where, **more):
         """Records a counter value or a marker."""
         with self.lock:
-            self.trace.append({"name": name, "cat": category, "ph": phase, "ts": _now(),
-                               "pid": self.pid(where), "tid": threading.get_ident(), **more})
+            self.trace.append(
+                {
+                    "name": name,
+                    "cat": category,
+                    "ph": phase,
+                    "ts": _now(),
+                    "pid": self.pid(where),
+                    "tid": threading.get_ident(),
+                    **more,
+                }
+            )
 
     def switch(self):
         """Tells the core whether to record."""
         from . import _plait
-        control = getattr(_plait, "profiler_start" if self.active else "profiler_stop", None)
+
+        control = getattr(
+            _plait, "profiler_start" if self.active else "profiler_stop", None
+        )
         if control is not None:
             control()
 
     def collect(self):
         """Takes over what the core recorded since the last time."""
         from . import _plait
+
         events = getattr(_plait, "profiler_events", None)
         if events is None:
             return
         for name, category, device, thread, begin, end, layer in events():
-            self.span(name, category, device, begin, end, thread,
-                      {"layer": layer} if layer else None)
+            self.span(
+                name,
+                category,
+                device,
+                begin,
+                end,
+                thread,
+                {"layer": layer} if layer else None,
+            )
 
     def write(self):
-        """Writes the whole trace, aside and then renamed, so that it is valid at any time."""
+        """Writes the whole trace, aside and then renamed, so that it is valid at any
+        time.
+        """
         with self.lock:
             self.collect()
             text = json.dumps({"traceEvents": self.trace, "displayTimeUnit": "ms"})
         from .util import atomic_write
+
         atomic_write(self.config["filename"], text.encode())
 
 
@@ -117,15 +175,18 @@ _state = _Profiler()
 def set_config(**kwargs):
     """Sets options before the profiler runs; an existing output file is deleted.
 
-    profile_all, profile_symbolic, profile_imperative, profile_memory, profile_api: what to
-    record. filename: the trace. continuous_dump, dump_period: write it every so many seconds.
-    aggregate_stats: keep tables for dumps().
+    profile_all, profile_symbolic, profile_imperative, profile_memory, profile_api: what
+    to record. filename: the trace. continuous_dump, dump_period: write it every so many
+    seconds. aggregate_stats: keep tables for dumps().
     """
     unknown = set(kwargs) - set(_CONFIG)
     if unknown:
         from .error import MXNetValueError
-        raise MXNetValueError("profiler.set_config: unknown option %s; known are %s"
-                              % (", ".join(sorted(unknown)), ", ".join(_CONFIG)))
+
+        raise MXNetValueError(
+            "profiler.set_config: unknown option %s; known are %s"
+            % (", ".join(sorted(unknown)), ", ".join(_CONFIG))
+        )
     with _state.lock:
         _state.config.update(kwargs)
         if "filename" in kwargs and os.path.exists(kwargs["filename"]):
@@ -135,7 +196,9 @@ def set_config(**kwargs):
 def set_state(state="stop", profile_process="worker"):
     """'run' starts recording, 'stop' ends it."""
     if state not in ("run", "stop"):
-        raise ValueError("profiler.set_state: got %r; expected 'run' or 'stop'" % (state,))
+        raise ValueError(
+            "profiler.set_state: got %r; expected 'run' or 'stop'" % (state,)
+        )
     with _state.lock:
         was, _state.running = _state.running, state == "run"
         if was and not _state.running:
@@ -182,8 +245,10 @@ def dumps(reset=False, format="table", sort_by="total", ascending=False):
     sort_by: 'total', 'avg', 'min', 'max' or 'count'. reset forgets them afterwards.
     """
     if format not in ("table", "json"):
-        raise AssertionError("Invalid value provided for format: %r. Support: 'table', 'json'"
-                             % (format,))
+        raise AssertionError(
+            "Invalid value provided for format: %r. Support: 'table', 'json'"
+            % (format,)
+        )
     if reset not in (False, True) or ascending not in (False, True):
         raise AssertionError("reset and ascending must be False or True")
     _finish_pending_work()
@@ -198,6 +263,7 @@ def dumps(reset=False, format="table", sort_by="total", ascending=False):
 def _finish_pending_work():
     if _state.running:
         from . import nd
+
         nd.waitall()
 
 
@@ -297,7 +363,9 @@ class Counter:
         """Sets the counter."""
         self._value = value
         if _state.active:
-            _state.point("C", self.name, "counter", self._where, args={self.name: value})
+            _state.point(
+                "C", self.name, "counter", self._where, args={self.name: value}
+            )
 
     def increment(self, delta=1):
         """Adds delta."""
@@ -331,7 +399,9 @@ class Marker:
     def mark(self, scope="process"):
         """Records the present moment; scope is process, thread, global or task."""
         if _state.active:
-            _state.point("i", self.name, "marker", self._where, s=self._SCOPES.get(scope, "p"))
+            _state.point(
+                "i", self.name, "marker", self._where, s=self._SCOPES.get(scope, "p")
+            )
 
     def __str__(self):
         return self.name
@@ -343,19 +413,29 @@ def set_kvstore_handle(handle):
 
 def profiler_set_config(mode="symbolic", filename="profile.json"):
     """[deprecated] Use set_config."""
-    warnings.warn("profiler_set_config() is deprecated; use set_config()", DeprecationWarning)
+    warnings.warn(
+        "profiler_set_config() is deprecated; use set_config()",
+        DeprecationWarning,
+        stacklevel=2,
+    )
     set_config(**{"profile_" + mode: True, "filename": filename})
 
 
 def profiler_set_state(state="stop"):
     """[deprecated] Use set_state."""
-    warnings.warn("profiler_set_state() is deprecated; use set_state()", DeprecationWarning)
+    warnings.warn(
+        "profiler_set_state() is deprecated; use set_state()",
+        DeprecationWarning,
+        stacklevel=2,
+    )
     set_state(state)
 
 
 def dump_profile():
     """[deprecated] Use dump."""
-    warnings.warn("dump_profile() is deprecated; use dump()", DeprecationWarning)
+    warnings.warn(
+        "dump_profile() is deprecated; use dump()", DeprecationWarning, stacklevel=2
+    )
     dump(True)
 
 

@@ -23,47 +23,95 @@ class Aggregate:
             row[3] = max(row[3], milliseconds)
 
     def _rows(self, category, sort_by, ascending):
-        rows = {name: {"Count": n, "Total": total, "Min": low, "Max": high, "Avg": total / n}
-                for name, (n, total, low, high) in self._table[category].items()}
+        rows = {
+            name: {
+                "Count": n,
+                "Total": total,
+                "Min": low,
+                "Max": high,
+                "Avg": total / n,
+            }
+            for name, (n, total, low, high) in self._table[category].items()
+        }
         key = _KEYS[sort_by]
-        return sorted(rows.items(), key=lambda item: item[1][key], reverse=not ascending)
+        return sorted(
+            rows.items(), key=lambda item: item[1][key], reverse=not ascending
+        )
 
     def render(self, form, sort_by, ascending):
         """The statistics as text; form is "table" or "json"."""
         if sort_by not in _KEYS:
-            raise AssertionError("Invalid value provided for sort_by: %r. Support: %s"
-                                 % (sort_by, ", ".join(map(repr, _KEYS))))
+            raise AssertionError(
+                "Invalid value provided for sort_by: %r. Support: %s"
+                % (sort_by, ", ".join(map(repr, _KEYS)))
+            )
         if form == "json":
             return self._json(sort_by, ascending)
         return self._text(sort_by, ascending)
 
     def _json(self, sort_by, ascending):
-        times = {category: dict(self._rows(category, sort_by, ascending))
-                 for category in self._table}
-        return json.dumps({"Time": times, "Memory": self._memory(),
-                           "Unit": {"Time": "ms", "Memory": "kB"}}, indent=4)
+        times = {
+            category: dict(self._rows(category, sort_by, ascending))
+            for category in self._table
+        }
+        return json.dumps(
+            {
+                "Time": times,
+                "Memory": self._memory(),
+                "Unit": {"Time": "ms", "Memory": "kB"},
+            },
+            indent=4,
+        )
 
     @staticmethod
     def _memory():
         from . import _plait
+
         query = getattr(_plait, "memory_stats", None)
         if query is None:
             return {}
-        device = {name: value / 1024.0 for name, value in query("cpu", 0).items()
-                  if isinstance(value, (int, float))}
-        return {"Device Storage": {name: {"Count": 1, "Min": kb, "Max": kb, "Avg": kb}
-                                   for name, kb in device.items()}}
+        device = {
+            name: value / 1024.0
+            for name, value in query("cpu", 0).items()
+            if isinstance(value, (int, float))
+        }
+        return {
+            "Device Storage": {
+                name: {"Count": 1, "Min": kb, "Max": kb, "Avg": kb}
+                for name, kb in device.items()
+            }
+        }
 
     def _text(self, sort_by, ascending):
-        lines = ["", "Profile Statistics:",
-                 "\tNote the difference in units for different entries."]
+        lines = [
+            "",
+            "Profile Statistics:",
+            "\tNote the difference in units for different entries.",
+        ]
         layout = "%-40s %12s %14s %14s %14s %14s"
         for category in self._table:
-            lines += [category, "=" * len(category),
-                      layout % ("Name", "Total Count", "Time (ms)", "Min Time (ms)",
-                                "Max Time (ms)", "Avg Time (ms)"),
-                      layout % ("----", "-----------", "---------", "-------------",
-                                "-------------", "-------------")]
+            lines += [
+                category,
+                "=" * len(category),
+                layout
+                % (
+                    "Name",
+                    "Total Count",
+                    "Time (ms)",
+                    "Min Time (ms)",
+                    "Max Time (ms)",
+                    "Avg Time (ms)",
+                ),
+                layout
+                % (
+                    "----",
+                    "-----------",
+                    "---------",
+                    "-------------",
+                    "-------------",
+                    "-------------",
+                ),
+            ]
             for name, row in self._rows(category, sort_by, ascending):
                 numbers = ["%.4f" % row[key] for key in ("Total", "Min", "Max", "Avg")]
                 lines.append(layout % ((name, row["Count"]) + tuple(numbers)))

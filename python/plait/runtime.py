@@ -5,11 +5,40 @@ import collections
 __all__ = ["Feature", "feature_list", "Features"]
 
 # MXNet's names, so that scripts which ask for them get an answer.
-_NAMES = ("CUDA", "CUDNN", "NCCL", "CUDA_RTC", "TENSORRT", "CPU_SSE", "CPU_SSE2", "CPU_SSE3",
-          "CPU_SSE4_1", "CPU_SSE4_2", "CPU_SSE4A", "CPU_AVX", "CPU_AVX2", "OPENMP", "SSE",
-          "F16C", "JEMALLOC", "BLAS_OPEN", "BLAS_ATLAS", "BLAS_MKL", "BLAS_APPLE", "LAPACK",
-          "MKLDNN", "OPENCV", "CAFFE", "PROFILER", "DIST_KVSTORE", "CXX14",
-          "INT64_TENSOR_SIZE", "SIGNAL_HANDLER", "DEBUG", "TVM_OP")
+_NAMES = (
+    "CUDA",
+    "CUDNN",
+    "NCCL",
+    "CUDA_RTC",
+    "TENSORRT",
+    "CPU_SSE",
+    "CPU_SSE2",
+    "CPU_SSE3",
+    "CPU_SSE4_1",
+    "CPU_SSE4_2",
+    "CPU_SSE4A",
+    "CPU_AVX",
+    "CPU_AVX2",
+    "OPENMP",
+    "SSE",
+    "F16C",
+    "JEMALLOC",
+    "BLAS_OPEN",
+    "BLAS_ATLAS",
+    "BLAS_MKL",
+    "BLAS_APPLE",
+    "LAPACK",
+    "MKLDNN",
+    "OPENCV",
+    "CAFFE",
+    "PROFILER",
+    "DIST_KVSTORE",
+    "CXX14",
+    "INT64_TENSOR_SIZE",
+    "SIGNAL_HANDLER",
+    "DEBUG",
+    "TVM_OP",
+)
 _ALWAYS = {"PROFILER", "CXX14", "INT64_TENSOR_SIZE"}
 
 
@@ -28,6 +57,7 @@ class Feature:
 def feature_list():
     """All features, in a fixed order; the core adds its own names at the end."""
     from . import _plait
+
     query = getattr(_plait, "features", None)
     found = dict(query()) if query else {}
     state = {name: name in _ALWAYS for name in _NAMES}
@@ -43,8 +73,9 @@ class Features(collections.OrderedDict):
     def __new__(cls):
         if cls.instance is None:
             cls.instance = super().__new__(cls)
-            collections.OrderedDict.__init__(cls.instance,
-                                             [(f.name, f) for f in feature_list()])
+            collections.OrderedDict.__init__(
+                cls.instance, [(f.name, f) for f in feature_list()]
+            )
         return cls.instance
 
     def __init__(self):  # filled once, in __new__
@@ -57,6 +88,8 @@ class Features(collections.OrderedDict):
         """Whether the feature is there; RuntimeError for an unknown name."""
         feature = self.get(feature_name.upper())
         if feature is None:
-            raise RuntimeError("Feature '%s' is unknown, known features are: %s"
-                               % (feature_name, list(self)))
+            raise RuntimeError(
+                "Feature '%s' is unknown, known features are: %s"
+                % (feature_name, list(self))
+            )
         return feature.enabled

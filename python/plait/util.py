@@ -7,10 +7,27 @@ import threading
 
 import numpy as _np
 
-__all__ = ["get_gpu_count", "get_gpu_memory", "set_np_shape", "is_np_shape", "np_shape",
-           "use_np_shape", "set_module", "np_array", "is_np_array", "use_np_array", "use_np",
-           "np_ufunc_legal_option", "wrap_np_unary_func", "wrap_np_binary_func", "set_np",
-           "reset_np", "get_cuda_compute_capability", "getenv", "setenv"]
+__all__ = [
+    "get_gpu_count",
+    "get_gpu_memory",
+    "set_np_shape",
+    "is_np_shape",
+    "np_shape",
+    "use_np_shape",
+    "set_module",
+    "np_array",
+    "is_np_array",
+    "use_np_array",
+    "use_np",
+    "np_ufunc_legal_option",
+    "wrap_np_unary_func",
+    "wrap_np_binary_func",
+    "set_np",
+    "reset_np",
+    "get_cuda_compute_capability",
+    "getenv",
+    "setenv",
+]
 
 
 class _State(threading.local):
@@ -30,8 +47,10 @@ def set_np_shape(active):
     On: () is a scalar and 0 a size. Off (MXNet 1.x): 0 means unknown.
     """
     if not active and _state.array:
-        raise ValueError("set_np_shape: NumPy array semantics needs NumPy shape semantics; "
-                         "call npx.reset_np() to turn off both")
+        raise ValueError(
+            "set_np_shape: NumPy array semantics needs NumPy shape semantics; "
+            "call npx.reset_np() to turn off both"
+        )
     before, _state.shape = _state.shape, bool(active)
     if _core_shape_switch is not None:
         _core_shape_switch(_state.shape)
@@ -89,20 +108,32 @@ def np_array(active=True):
 
 
 def _scoped(scope, what, func):
-    """`func` run inside scope(): a function wrapped, a class with every method wrapped."""
+    """`func` run inside scope(): a function wrapped, a class with every
+    method wrapped.
+    """
     if inspect.isclass(func):
         is_method = lambda m: inspect.isfunction(m) or isinstance(m, property)  # noqa: E731
         for name, method in inspect.getmembers(func, is_method):
             if isinstance(method, property):
                 wrap = lambda f: f and _scoped(scope, what, f)  # noqa: E731
-                setattr(func, name, property(wrap(method.fget), wrap(method.fset),
-                                             wrap(method.fdel), method.__doc__))
+                setattr(
+                    func,
+                    name,
+                    property(
+                        wrap(method.fget),
+                        wrap(method.fset),
+                        wrap(method.fdel),
+                        method.__doc__,
+                    ),
+                )
             elif not isinstance(inspect.getattr_static(func, name), staticmethod):
                 setattr(func, name, _scoped(scope, what, method))
         return func
     if not callable(func):
-        raise TypeError("%s can only decorate classes and callable objects, got a %s"
-                        % (what, type(func).__name__))
+        raise TypeError(
+            "%s can only decorate classes and callable objects, got a %s"
+            % (what, type(func).__name__)
+        )
 
     @functools.wraps(func)
     def inside(*args, **kwargs):
@@ -142,15 +173,22 @@ def reset_np():
 
 def set_module(module):
     """Decorator that sets a function's __module__, where `module` is not None."""
+
     def decorate(func):
         if module is not None:
             func.__module__ = module
         return func
+
     return decorate
 
 
-_UFUNC_DEFAULTS = {"where": True, "casting": "same_kind", "order": "K", "dtype": None,
-                   "subok": True}
+_UFUNC_DEFAULTS = {
+    "where": True,
+    "casting": "same_kind",
+    "order": "K",
+    "dtype": None,
+    "subok": True,
+}
 _UFUNC_DTYPES = ("int8", "uint8", "int32", "int64", "float16", "float32", "float64")
 
 
@@ -163,55 +201,71 @@ def np_ufunc_legal_option(key, value):
     if key == "order":
         return isinstance(value, str)
     if key == "dtype":
-        return value in _UFUNC_DTYPES or value in [getattr(_np, d) for d in _UFUNC_DTYPES]
+        return value in _UFUNC_DTYPES or value in [
+            getattr(_np, d) for d in _UFUNC_DTYPES
+        ]
     return key == "subok" and isinstance(value, bool)
 
 
 def _check_ufunc_options(func, options):
     for key, value in options.items():
         if key not in _UFUNC_DEFAULTS:
-            raise TypeError("%s is an invalid keyword to function '%s'" % (key, func.__name__))
+            raise TypeError(
+                "%s is an invalid keyword to function '%s'" % (key, func.__name__)
+            )
         if value != _UFUNC_DEFAULTS[key]:
-            error = NotImplementedError if np_ufunc_legal_option(key, value) else TypeError
-            raise error("%s=%s is not supported by function '%s'"
-                        % (key, value, func.__name__))
+            error = (
+                NotImplementedError if np_ufunc_legal_option(key, value) else TypeError
+            )
+            raise error(
+                "%s=%s is not supported by function '%s'" % (key, value, func.__name__)
+            )
 
 
 def wrap_np_unary_func(func):
     """Lets a one-argument function accept a ufunc's keywords at their defaults."""
+
     @functools.wraps(func)
     def wrapped(x, out=None, **options):
         _check_ufunc_options(func, options)
         return func(x, out=out)
+
     return wrapped
 
 
 def wrap_np_binary_func(func):
     """Lets a two-argument function accept a ufunc's keywords at their defaults."""
+
     @functools.wraps(func)
     def wrapped(x1, x2, out=None, **options):
         _check_ufunc_options(func, options)
         return func(x1, x2, out=out)
+
     return wrapped
 
 
 def get_gpu_count():
     """How many GPUs this process can use."""
     from .context import num_gpus
+
     return num_gpus()
 
 
 def get_gpu_memory(gpu_dev_id):
     """(free, total) bytes of a GPU's memory."""
     from .context import gpu_memory_info
+
     return gpu_memory_info(gpu_dev_id)
 
 
 def get_cuda_compute_capability(ctx):
     """The compute capability of a GPU as one number, e.g. 90."""
     if ctx.device_type != "gpu":
-        raise ValueError("get_cuda_compute_capability: got %s; expected a gpu context" % ctx)
+        raise ValueError(
+            "get_cuda_compute_capability: got %s; expected a gpu context" % ctx
+        )
     from . import _plait
+
     query = getattr(_plait, "cuda_compute_capability", None)
     if query is None:
         raise OSError("get_cuda_compute_capability: this build has no GPU support")
@@ -232,7 +286,9 @@ def setenv(name, value):
 
 
 def atomic_write(filename, data):
-    """Writes bytes beside `filename` and renames, so that no half-written file is left."""
+    """Writes bytes beside `filename` and renames, so that no half-written
+    file is left.
+    """
     aside = "%s.%d.tmp" % (filename, os.getpid())
     try:
         with open(aside, "wb") as f:

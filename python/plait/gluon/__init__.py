@@ -2,15 +2,38 @@
 
 import importlib
 
-from . import parameter  # before all else: parameter_dict needs its classes
-from . import block, loss, nn, trainer, utils
+from . import (
+    block,
+    loss,
+    nn,
+    parameter,  # before all else: parameter_dict needs its classes
+    trainer,
+    utils,
+)
 from .block import Block, HybridBlock, SymbolBlock
 from .parameter import Constant, DeferredInitializationError, Parameter, ParameterDict
 from .trainer import Trainer
 
-__all__ = ["Block", "HybridBlock", "SymbolBlock", "Constant", "DeferredInitializationError",
-           "Parameter", "ParameterDict", "Trainer", "block", "contrib", "data", "loss",
-           "model_zoo", "nn", "parameter", "rnn", "trainer", "utils"]
+__all__ = [
+    "Block",
+    "HybridBlock",
+    "SymbolBlock",
+    "Constant",
+    "DeferredInitializationError",
+    "Parameter",
+    "ParameterDict",
+    "Trainer",
+    "block",
+    "contrib",
+    "data",
+    "loss",
+    "model_zoo",
+    "nn",
+    "parameter",
+    "rnn",
+    "trainer",
+    "utils",
+]
 
 _LAZY = ("contrib", "data", "model_zoo", "rnn")
 

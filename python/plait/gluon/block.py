@@ -17,20 +17,23 @@ from .utils import HookHandle, _indent
 __all__ = ["Block", "HybridBlock", "SymbolBlock"]
 
 _NDArray = nd.NDArray
+_DEFAULT_INIT = initializer.Uniform()
 
 
 class Block:
     """A layer or a model. Subclasses implement forward().
 
-    Blocks and Parameters assigned as attributes become its children and parameters. `prefix`
-    begins the names of all parameters; `params` shares those of another block.
+    Blocks and Parameters assigned as attributes become its children and parameters.
+    `prefix` begins the names of all parameters; `params` shares those of another block.
     """
 
     def __init__(self, prefix=None, params=None):
         # Plain attributes, past the registration in __setattr__.
         own = self.__dict__
         own["_empty_prefix"] = prefix == ""
-        own["_prefix"], own["_params"] = BlockScope.create(prefix, params, self._alias())
+        own["_prefix"], own["_params"] = BlockScope.create(
+            prefix, params, self._alias()
+        )
         own["_name_counts"] = {}
         own["_children"] = OrderedDict()
         own["_reg_params"] = {}
@@ -38,22 +41,31 @@ class Block:
         own["_forward_pre_hooks"] = OrderedDict()
 
     def __repr__(self):
-        children = ["  (%s): %s" % (key, _indent(repr(block), 2))
-                    for key, block in self.__dict__.items() if isinstance(block, Block)]
+        children = [
+            "  (%s): %s" % (key, _indent(repr(block), 2))
+            for key, block in self.__dict__.items()
+            if isinstance(block, Block)
+        ]
         return "%s(\n%s\n)" % (type(self).__name__, "\n".join(children))
 
     def __setattr__(self, name, value):
         existing = self.__dict__.get(name)
-        if isinstance(existing, (Parameter, Block)) and not isinstance(value, type(existing)):
-            raise TypeError("Changing attribute type for %s from %s to %s is not allowed."
-                            % (name, type(existing), type(value)))
+        if isinstance(existing, (Parameter, Block)) and not isinstance(
+            value, type(existing)
+        ):
+            raise TypeError(
+                "Changing attribute type for %s from %s to %s is not allowed."
+                % (name, type(existing), type(value))
+            )
         if isinstance(value, Block):
             self.register_child(value, name)
         elif isinstance(value, Parameter):
-            assert name not in self._reg_params, \
-                "Overriding Parameter attribute %s is not allowed. If you want to share " \
-                "parameters between blocks, please set 'params' at Block construction instead." \
-                % name
+            assert name not in self._reg_params, (
+                "Overriding Parameter attribute %s is not allowed. If you want to "
+                "share "
+                "parameters between blocks, please set 'params' at Block construction "
+                "instead." % name
+            )
             self._reg_params[name] = value
         object.__setattr__(self, name, value)
 
@@ -87,7 +99,9 @@ class Block:
         return self._params
 
     def collect_params(self, select=None):
-        """All parameters, children's included; `select` is a regular expression on names."""
+        """All parameters, children's included; `select` is a regular expression on
+        names.
+        """
         self._warn_of_hidden_blocks()
         found = ParameterDict(self._params.prefix)
         keep = re.compile(select).match if select else (lambda name: True)
@@ -95,7 +109,9 @@ class Block:
         return found
 
     def _collect_into(self, found, keep):
-        if type(self).collect_params is not Block.collect_params:  # a class with its own way
+        if (
+            type(self).collect_params is not Block.collect_params
+        ):  # a class with its own way
             found.update({n: p for n, p in self.collect_params().items() if keep(n)})
             return
         found.update({n: p for n, p in self._params.items() if keep(n)})
@@ -104,7 +120,9 @@ class Block:
             child._collect_into(found, keep)
 
     def _warn_of_hidden_blocks(self):
-        """Warns of blocks in plain lists and dicts, whose parameters nobody would find."""
+        """Warns of blocks in plain lists and dicts, whose parameters nobody
+        would find.
+        """
         children = set(map(id, self._children.values()))
 
         def hidden(value):
@@ -117,13 +135,21 @@ class Block:
             return any(hidden(v) for v in value)
 
         for key, value in self.__dict__.items():
-            if key != "_children" and not key.startswith("__") \
-                    and isinstance(value, (list, tuple, dict)) and value and hidden(value):
-                warnings.warn('"%s.%s" is an unregistered container with Blocks. Note that '
-                              "Blocks inside the list, tuple or dict will not be registered "
-                              "automatically. Make sure to register them using register_child() "
-                              "or switching to nn.Sequential/nn.HybridSequential instead."
-                              % (type(self).__name__, key), stacklevel=4)
+            if (
+                key != "_children"
+                and not key.startswith("__")
+                and isinstance(value, (list, tuple, dict))
+                and value
+                and hidden(value)
+            ):
+                warnings.warn(
+                    '"%s.%s" is an unregistered container with Blocks. Note that '
+                    "Blocks inside the list, tuple or dict will not be registered "
+                    "automatically. Make sure to register them using register_child() "
+                    "or switching to nn.Sequential/nn.HybridSequential instead."
+                    % (type(self).__name__, key),
+                    stacklevel=4,
+                )
 
     def _collect_params_with_prefix(self, prefix=""):
         """Parameters by structural name: attribute names joined by dots."""
@@ -135,17 +161,23 @@ class Block:
         return found
 
     def register_child(self, block, name=None):
-        """Makes `block` a child; attributes that are blocks are registered by themselves."""
+        """Makes `block` a child; attributes that are blocks are registered by
+        themselves.
+        """
         self._children[str(len(self._children)) if name is None else name] = block
 
     def register_forward_pre_hook(self, hook):
-        """Calls hook(block, inputs) before every forward(); returns a handle to detach it."""
+        """Calls hook(block, inputs) before every forward(); returns a handle to detach
+        it.
+        """
         handle = HookHandle()
         handle.attach(self._forward_pre_hooks, hook)
         return handle
 
     def register_forward_hook(self, hook):
-        """Calls hook(block, inputs, outputs) after every forward(); returns a handle."""
+        """Calls hook(block, inputs, outputs) after every forward(); returns
+        a handle.
+        """
         handle = HookHandle()
         handle.attach(self._forward_hooks, hook)
         return handle
@@ -156,7 +188,9 @@ class Block:
             child.register_op_hook(callback, monitor_all)
 
     def apply(self, fn):
-        """Calls fn on every child, theirs included, and then on this block; returns it."""
+        """Calls fn on every child, theirs included, and then on this block;
+        returns it.
+        """
         for child in self._children.values():
             child.apply(fn)
         fn(self)
@@ -164,9 +198,12 @@ class Block:
 
     # Values.
 
-    def initialize(self, init=initializer.Uniform(), ctx=None, verbose=False,
-                   force_reinit=False):
-        """Initializes all parameters; `init` is for those without their own initializer."""
+    def initialize(
+        self, init=_DEFAULT_INIT, ctx=None, verbose=False, force_reinit=False
+    ):
+        """Initializes all parameters; `init` is for those without their own
+        initializer.
+        """
         self.collect_params().initialize(init, ctx, verbose, force_reinit)
 
     def cast(self, dtype):
@@ -184,30 +221,44 @@ class Block:
     def save_parameters(self, filename, deduplicate=False):
         """Saves all parameters under structural names; see load_parameters.
 
-        deduplicate: a shared parameter is saved once instead of under each of its names.
+        deduplicate: a shared parameter is saved once instead of under each of its
+        names.
         """
         block_file.save_parameters(self, filename, deduplicate)
 
-    def load_parameters(self, filename, ctx=None, allow_missing=False, ignore_extra=False,
-                        cast_dtype=False, dtype_source="current"):
+    def load_parameters(
+        self,
+        filename,
+        ctx=None,
+        allow_missing=False,
+        ignore_extra=False,
+        cast_dtype=False,
+        dtype_source="current",
+    ):
         """Loads parameters that save_parameters, export or ParameterDict.save wrote.
 
         allow_missing, ignore_extra: what the file lacks, or has too much, is no error.
-        cast_dtype with dtype_source 'current' casts the file's arrays, 'saved' the parameters.
+        cast_dtype with dtype_source 'current' casts the file's arrays, 'saved' the
+        parameters.
         """
-        block_file.load_parameters(self, filename, ctx, allow_missing, ignore_extra, cast_dtype,
-                                   dtype_source)
+        block_file.load_parameters(
+            self, filename, ctx, allow_missing, ignore_extra, cast_dtype, dtype_source
+        )
 
     def save_params(self, filename):
         """[deprecated] Use save_parameters."""
-        warnings.warn("save_params is deprecated. Please use save_parameters. Note that if you "
-                      "want load from SymbolBlock later, please use export instead.",
-                      stacklevel=2)
+        warnings.warn(
+            "save_params is deprecated. Please use save_parameters. Note that if you "
+            "want load from SymbolBlock later, please use export instead.",
+            stacklevel=2,
+        )
         self.collect_params().save(filename, strip_prefix=self.prefix)
 
     def load_params(self, filename, ctx=None, allow_missing=False, ignore_extra=False):
         """[deprecated] Use load_parameters."""
-        warnings.warn("load_params is deprecated. Please use load_parameters.", stacklevel=2)
+        warnings.warn(
+            "load_params is deprecated. Please use load_parameters.", stacklevel=2
+        )
         self.load_parameters(filename, ctx, allow_missing, ignore_extra)
 
     def save(self, prefix):
@@ -232,19 +283,25 @@ class Block:
 
     def forward(self, *args):
         """The computation; subclasses implement it."""
-        raise NotImplementedError("%s: forward() is not implemented" % type(self).__name__)
+        raise NotImplementedError(
+            "%s: forward() is not implemented" % type(self).__name__
+        )
 
     def summary(self, *inputs):
-        """Prints a table of layers, output shapes and parameter counts for these inputs."""
+        """Prints a table of layers, output shapes and parameter counts for these
+        inputs.
+        """
         from .block_summary import print_summary
+
         print_summary(self, inputs)
 
 
 class HybridBlock(Block):
-    """A block whose hybrid_forward(F, x, *args, **params) runs on arrays, and on symbols.
+    """A block whose hybrid_forward(F, x, *args, **params) runs on arrays, and on
+    symbols.
 
-    F is plait.nd; parameters come in by their attribute names. hybridize() turns on running by
-    a traced graph, which `graph.trace` provides.
+    F is plait.nd; parameters come in by their attribute names. hybridize() turns on
+    running by a traced graph, which `graph.trace` provides.
     """
 
     def __init__(self, prefix=None, params=None):
@@ -252,7 +309,7 @@ class HybridBlock(Block):
         own = self.__dict__
         own["_active"] = False
         own["_flags"] = {}
-        own["_graph"] = None    # runs instead of hybrid_forward when there is one
+        own["_graph"] = None  # runs instead of hybrid_forward when there is one
 
     def __setattr__(self, name, value):
         super().__setattr__(name, value)
@@ -260,38 +317,64 @@ class HybridBlock(Block):
             self._clear_cached_op()
 
     def _clear_cached_op(self):
-        self.__dict__["_graph"] = graph.trace(self, self._flags) if self._active else None
+        self.__dict__["_graph"] = (
+            graph.trace(self, self._flags) if self._active else None
+        )
 
     def register_child(self, block, name=None):
         if not isinstance(block, HybridBlock):
-            raise ValueError("Children of HybridBlock must also be HybridBlock, but %s has type "
-                             "%s. If you are using Sequential, please try HybridSequential "
-                             "instead." % (block, type(block)))
+            raise ValueError(
+                "Children of HybridBlock must also be HybridBlock, but %s has type "
+                "%s. If you are using Sequential, please try HybridSequential "
+                "instead." % (block, type(block))
+            )
         super().register_child(block, name)
         self._clear_cached_op()
 
-    def hybridize(self, active=True, backend=None, clear=True, static_alloc=False,
-                  static_shape=False, inline_limit=2, forward_bulk_size=None,
-                  backward_bulk_size=None, **kwargs):
+    def hybridize(
+        self,
+        active=True,
+        backend=None,
+        clear=True,
+        static_alloc=False,
+        static_shape=False,
+        inline_limit=2,
+        forward_bulk_size=None,
+        backward_bulk_size=None,
+        **kwargs,
+    ):
         """Turns running by a traced graph on or off, for children too.
 
-        static_alloc keeps buffers between calls, static_shape the launch plan as well; the
-        other options are accepted for compatibility.
+        static_alloc keeps buffers between calls, static_shape the launch plan as well;
+        the other options are accepted for compatibility.
         """
         self._active = active
-        self._flags = dict(backend=backend, static_alloc=static_alloc,
-                           static_shape=static_shape, inline_limit=inline_limit,
-                           forward_bulk_size=forward_bulk_size,
-                           backward_bulk_size=backward_bulk_size, **kwargs)
+        self._flags = dict(
+            backend=backend,
+            static_alloc=static_alloc,
+            static_shape=static_shape,
+            inline_limit=inline_limit,
+            forward_bulk_size=forward_bulk_size,
+            backward_bulk_size=backward_bulk_size,
+            **kwargs,
+        )
         if clear or not active or self._graph is None:
             self._clear_cached_op()
         if active and (self._forward_hooks or self._forward_pre_hooks):
-            warnings.warn('"%s" is being hybridized while still having forward hook/pre-hook. '
-                          "If it is a child of HybridBlock, the hooks will not take effect."
-                          % self.name, stacklevel=2)
-        super().hybridize(active, static_alloc=static_alloc, static_shape=static_shape,
-                          inline_limit=inline_limit, forward_bulk_size=forward_bulk_size,
-                          backward_bulk_size=backward_bulk_size)
+            warnings.warn(
+                '"%s" is being hybridized while still having forward hook/pre-hook. '
+                "If it is a child of HybridBlock, the hooks will not take effect."
+                % self.name,
+                stacklevel=2,
+            )
+        super().hybridize(
+            active,
+            static_alloc=static_alloc,
+            static_shape=static_shape,
+            inline_limit=inline_limit,
+            forward_bulk_size=forward_bulk_size,
+            backward_bulk_size=backward_bulk_size,
+        )
 
     def cast(self, dtype):
         self._clear_cached_op()
@@ -330,7 +413,9 @@ class HybridBlock(Block):
         return self.hybrid_forward(nd, x, *args, **params)
 
     def _forward_deferred(self, ctx, x, args):
-        """The first forward(), which finds the shapes of parameters that are not known."""
+        """The first forward(), which finds the shapes of parameters that
+        are not known.
+        """
         params = {}
         for name, param in self._reg_params.items():
             deferred = param._data is None and param._deferred_init
@@ -339,12 +424,14 @@ class HybridBlock(Block):
 
     def hybrid_forward(self, F, x, *args, **kwargs):
         """The computation, with F's operators; subclasses implement it."""
-        raise NotImplementedError("%s: hybrid_forward() is not implemented"
-                                  % type(self).__name__)
+        raise NotImplementedError(
+            "%s: hybrid_forward() is not implemented" % type(self).__name__
+        )
 
     def infer_shape(self, *args):
         """Finds the shapes of all parameters from sample inputs."""
         from .. import autograd
+
         with autograd.pause():
             self.forward(*args)
 
@@ -355,12 +442,31 @@ class HybridBlock(Block):
             if "float" in str(param.dtype):
                 param.cast(dtype)
 
-    def optimize_for(self, x, *args, backend=None, clear=False, static_alloc=False,
-                     static_shape=False, inline_limit=2, forward_bulk_size=None,
-                     backward_bulk_size=None, **kwargs):
+    def optimize_for(
+        self,
+        x,
+        *args,
+        backend=None,
+        clear=False,
+        static_alloc=False,
+        static_shape=False,
+        inline_limit=2,
+        forward_bulk_size=None,
+        backward_bulk_size=None,
+        **kwargs,
+    ):
         """Hybridizes and runs once, so that the graph is ready."""
-        self.hybridize(True, backend, clear, static_alloc, static_shape, inline_limit,
-                       forward_bulk_size, backward_bulk_size, **kwargs)
+        self.hybridize(
+            True,
+            backend,
+            clear,
+            static_alloc,
+            static_shape,
+            inline_limit,
+            forward_bulk_size,
+            backward_bulk_size,
+            **kwargs,
+        )
         self.forward(x, *args)
 
     def export(self, path, epoch=0, remove_amp_cast=True):
@@ -368,19 +474,29 @@ class HybridBlock(Block):
         graph.export(self, path, epoch, remove_amp_cast)
 
     def register_op_hook(self, callback, monitor_all=False):
-        raise NotYetError("register_op_hook: watching operators needs a traced graph, which "
-                          "comes with symbols; use register_forward_hook")
+        raise NotYetError(
+            "register_op_hook: watching operators needs a traced graph, which "
+            "comes with symbols; use register_forward_hook"
+        )
 
 
 class SymbolBlock(HybridBlock):
     """A block made of a symbol: comes with symbols, in a later release."""
 
     def __init__(self, outputs, inputs, params=None):
-        raise NotYetError("SymbolBlock comes with symbols, in a later release; build the network "
-                          "from gluon.nn and use load_parameters")
+        raise NotYetError(
+            "SymbolBlock comes with symbols, in a later release; build the network "
+            "from gluon.nn and use load_parameters"
+        )
 
     @staticmethod
-    def imports(symbol_file, input_names, param_file=None, ctx=None, allow_missing=False,
-                ignore_extra=False):
+    def imports(
+        symbol_file,
+        input_names,
+        param_file=None,
+        ctx=None,
+        allow_missing=False,
+        ignore_extra=False,
+    ):
         """Loads an exported network: comes with symbols."""
         return SymbolBlock(None, input_names)

@@ -5,6 +5,7 @@ from .. import ndarray as nd
 
 def _shape_text(values):
     """The shapes of nested arrays, as text."""
+
     def shapes(value):
         if isinstance(value, (list, tuple)):
             return [shapes(v) for v in value]
@@ -17,6 +18,7 @@ def _shape_text(values):
 def print_summary(block, inputs):
     """Runs the block once with hooks on every layer and prints what they saw."""
     from .nn.basic_layers import HybridSequential, Sequential
+
     rows = [("Input", _shape_text(list(inputs)), 0)]
     counts = {"all": 0, "trainable": 0, "shared": 0}
     seen, handles = set(), []
@@ -30,11 +32,14 @@ def print_summary(block, inputs):
             counts["shared"] += size if param in seen else 0
             seen.add(param)
         counts["all"] += total
-        rows.append(("%s-%d" % (type(layer).__name__, len(rows)), _shape_text(outputs), total))
+        rows.append(
+            ("%s-%d" % (type(layer).__name__, len(rows)), _shape_text(outputs), total)
+        )
 
     def watch(layer):
-        assert not getattr(layer, "_active", False), \
+        assert not getattr(layer, "_active", False), (
             '"%s" must not be hybridized to print summary.' % layer.name
+        )
         if not isinstance(layer, (Sequential, HybridSequential)):
             handles.append(layer.register_forward_hook(note))
 

@@ -1,7 +1,8 @@
-"""The seam between HybridBlock and traced graphs: all that a symbolic executor has to fill in.
+"""The seam between HybridBlock and traced graphs: all that a symbolic executor has to
+fill in.
 
-Until there is one, trace() gives nothing and a hybridized block runs imperatively, which gives
-the same results.
+Until there is one, trace() gives nothing and a hybridized block runs imperatively,
+which gives the same results.
 """
 
 from .. import ndarray as nd
@@ -11,23 +12,28 @@ from ..error import NotYetError
 def trace(block, flags):
     """A callable graph(x, *args) to run instead of block.hybrid_forward, or None.
 
-    Called when a block is hybridized and again when its structure changes; `flags` are the
-    options of hybridize(). Tracing itself waits for the first call, when shapes are known.
+    Called when a block is hybridized and again when its structure changes; `flags` are
+    the options of hybridize(). Tracing itself waits for the first call, when shapes are
+    known.
     """
     return None
 
 
 def compose(block, x, args):
     """The symbol that `block` makes of symbol inputs."""
-    raise ValueError("%s: got %s; expected an NDArray among the inputs (symbols come with a "
-                     "later release)"
-                     % (block.name, ", ".join(type(a).__name__ for a in (x,) + tuple(args))))
+    raise ValueError(
+        "%s: got %s; expected an NDArray among the inputs (symbols come with a "
+        "later release)"
+        % (block.name, ", ".join(type(a).__name__ for a in (x,) + tuple(args)))
+    )
 
 
 def export(block, path, epoch, remove_amp_cast):
     """Writes the traced graph and its parameters."""
-    raise NotYetError("export: writing %s-symbol.json needs a traced graph, which comes with "
-                      "symbols; use save_parameters" % path)
+    raise NotYetError(
+        "export: writing %s-symbol.json needs a traced graph, which comes with "
+        "symbols; use save_parameters" % path
+    )
 
 
 def first_array(x, args):

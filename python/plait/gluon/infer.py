@@ -1,9 +1,10 @@
 """Shapes of deferred parameters, found by running a block's hybrid_forward once.
 
-Where a block's own parameters are not known yet, hybrid_forward is called with stand-ins for
-them and with `Deferring` as F. When an operator receives a stand-in, the operator's rule gives
-the shape, the parameter is made, and the operator runs with it. So layers need no shape code
-of their own, and neither do users' blocks that pass parameters straight to such operators.
+Where a block's own parameters are not known yet, hybrid_forward is called with
+stand-ins for them and with `Deferring` as F. When an operator receives a stand-in, the
+operator's rule gives the shape, the parameter is made, and the operator runs with it.
+So layers need no shape code of their own, and neither do users' blocks that pass
+parameters straight to such operators.
 """
 
 from .. import ndarray as nd
@@ -19,19 +20,29 @@ class Deferred:
         self._param, self._ctx = param, ctx
 
     def resolve(self, shape, op):
-        """The parameter's array, made now with `shape` (None where `op` does not tell)."""
+        """The parameter's array, made now with `shape` (None where `op`
+        does not tell).
+        """
         if shape is not None:
             self._param.shape = shape
-        check(shape_is_known(self._param.shape),
-              "%s: the shape %s of Parameter '%s' does not follow from this operator's inputs; "
-              "give the parameter its full shape", op, self._param.shape, self._param.name)
+        check(
+            shape_is_known(self._param.shape),
+            "%s: the shape %s of Parameter '%s' does not follow from this operator's "
+            "inputs; "
+            "give the parameter its full shape",
+            op,
+            self._param.shape,
+            self._param.name,
+        )
         self._param._finish_deferred_init()
         return self._param.data(self._ctx)
 
     def __getattr__(self, name):
-        raise AttributeError("Parameter '%s' has the incomplete shape %s, so that its .%s is not "
-                             "known; give the parameter its full shape"
-                             % (self._param.name, self._param.shape, name))
+        raise AttributeError(
+            "Parameter '%s' has the incomplete shape %s, so that its .%s is not "
+            "known; give the parameter its full shape"
+            % (self._param.name, self._param.shape, name)
+        )
 
 
 class Deferring:
@@ -68,11 +79,17 @@ def _resolve(op, args, kwargs):
         shapes = rule(data.shape, kwargs)
 
     def made(name, value):
-        return value.resolve(shapes.get(name), op) if isinstance(value, Deferred) else value
+        return (
+            value.resolve(shapes.get(name), op)
+            if isinstance(value, Deferred)
+            else value
+        )
 
     positional = list(names) + [None] * len(args)
-    return ([made(name, value) for name, value in zip(positional, args)],
-            {key: made(key, value) for key, value in kwargs.items()})
+    return (
+        [made(name, value) for name, value in zip(positional, args)],
+        {key: made(key, value) for key, value in kwargs.items()},
+    )
 
 
 def _fully_connected(x, k):
@@ -111,6 +128,7 @@ def _per_channel(default_axis):
     def rule(x, k):
         size = (x[k.get("axis", default_axis)],)
         return {name: size for name in ("gamma", "beta", "moving_mean", "moving_var")}
+
     return rule
 
 
@@ -122,14 +140,18 @@ _RULES = {
     "Convolution": (_CONV, _convolution),
     "Deconvolution": (_CONV, _deconvolution),
     "DeformableConvolution": (("data", "offset", "weight", "bias"), _convolution),
-    "ModulatedDeformableConvolution": (("data", "offset", "mask", "weight", "bias"),
-                                       _convolution),
+    "ModulatedDeformableConvolution": (
+        ("data", "offset", "mask", "weight", "bias"),
+        _convolution,
+    ),
     "BatchNorm": (_NORM, _per_channel(1)),
     "BatchNormWithReLU": (_NORM, _per_channel(1)),
     "SyncBatchNorm": (_NORM, _per_channel(1)),
     "InstanceNorm": (_NORM[:3], _per_channel(1)),
     "LayerNorm": (_NORM[:3], _per_channel(-1)),
-    "Embedding": (("data", "weight"),
-                  lambda x, k: {"weight": (k["input_dim"], k["output_dim"])}),
+    "Embedding": (
+        ("data", "weight"),
+        lambda x, k: {"weight": (k["input_dim"], k["output_dim"])},
+    ),
     "LeakyReLU": (("data", "gamma"), lambda x, k: {"gamma": (x[1],)}),
 }

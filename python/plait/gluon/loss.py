@@ -1,4 +1,6 @@
-"""Losses: one value for each sample, the mean over the other axes unless said otherwise."""
+"""Losses: one value for each sample, the mean over the other axes unless said
+otherwise.
+"""
 
 import numpy as np
 
@@ -6,10 +8,25 @@ from .. import ndarray as nd
 from ..base import numeric_types
 from .block import HybridBlock
 
-__all__ = ["Loss", "L2Loss", "L1Loss", "SigmoidBinaryCrossEntropyLoss", "SigmoidBCELoss",
-           "SoftmaxCrossEntropyLoss", "SoftmaxCELoss", "KLDivLoss", "CTCLoss", "HuberLoss",
-           "HingeLoss", "SquaredHingeLoss", "LogisticLoss", "TripletLoss", "PoissonNLLLoss",
-           "CosineEmbeddingLoss", "SDMLLoss"]
+__all__ = [
+    "Loss",
+    "L2Loss",
+    "L1Loss",
+    "SigmoidBinaryCrossEntropyLoss",
+    "SigmoidBCELoss",
+    "SoftmaxCrossEntropyLoss",
+    "SoftmaxCELoss",
+    "KLDivLoss",
+    "CTCLoss",
+    "HuberLoss",
+    "HingeLoss",
+    "SquaredHingeLoss",
+    "LogisticLoss",
+    "TripletLoss",
+    "PoissonNLLLoss",
+    "CosineEmbeddingLoss",
+    "SDMLLoss",
+]
 
 
 def _apply_weighting(F, loss, weight=None, sample_weight=None):
@@ -42,7 +59,11 @@ class Loss(HybridBlock):
         self._batch_axis = batch_axis
 
     def __repr__(self):
-        return "%s(batch_axis=%s, w=%s)" % (type(self).__name__, self._batch_axis, self._weight)
+        return "%s(batch_axis=%s, w=%s)" % (
+            type(self).__name__,
+            self._batch_axis,
+            self._weight,
+        )
 
     def _mean(self, F, loss, sample_weight):
         """The weighted mean over all axes but the batch's."""
@@ -76,7 +97,9 @@ class L1Loss(Loss):
 
 
 class SigmoidBinaryCrossEntropyLoss(Loss):
-    """Cross entropy of yes/no labels, from scores or (from_sigmoid) from probabilities."""
+    """Cross entropy of yes/no labels, from scores or (from_sigmoid) from
+    probabilities.
+    """
 
     def __init__(self, from_sigmoid=False, weight=None, batch_axis=0, **kwargs):
         super().__init__(weight, batch_axis, **kwargs)
@@ -95,8 +118,11 @@ class SigmoidBinaryCrossEntropyLoss(Loss):
             loss = F.relu(pred) - pred * label + _softplus(F, -F.abs(pred))
         else:
             log_weight = 1 + F.broadcast_mul(pos_weight - 1, label)
-            loss = (pred - pred * label
-                    + log_weight * (_softplus(F, -F.abs(pred)) + F.relu(-pred)))
+            loss = (
+                pred
+                - pred * label
+                + log_weight * (_softplus(F, -F.abs(pred)) + F.relu(-pred))
+            )
         return self._mean(F, loss, sample_weight)
 
 
@@ -104,13 +130,21 @@ SigmoidBCELoss = SigmoidBinaryCrossEntropyLoss
 
 
 class SoftmaxCrossEntropyLoss(Loss):
-    """-log softmax(pred) at the label: a class number, or (sparse_label=False) a distribution.
+    """-log softmax(pred) at the label: a class number, or (sparse_label=False) a
+    distribution.
 
     from_logits: pred already holds log probabilities.
     """
 
-    def __init__(self, axis=-1, sparse_label=True, from_logits=False, weight=None, batch_axis=0,
-                 **kwargs):
+    def __init__(
+        self,
+        axis=-1,
+        sparse_label=True,
+        from_logits=False,
+        weight=None,
+        batch_axis=0,
+        **kwargs,
+    ):
         super().__init__(weight, batch_axis, **kwargs)
         self._axis = axis
         self._sparse_label = sparse_label
@@ -131,7 +165,9 @@ SoftmaxCELoss = SoftmaxCrossEntropyLoss
 
 
 class KLDivLoss(Loss):
-    """label * (log(label) - pred), summed; pred holds log probabilities if from_logits."""
+    """label * (log(label) - pred), summed; pred holds log probabilities if
+    from_logits.
+    """
 
     def __init__(self, from_logits=True, axis=-1, weight=None, batch_axis=0, **kwargs):
         super().__init__(weight, batch_axis, **kwargs)
@@ -147,26 +183,37 @@ class KLDivLoss(Loss):
 
 
 class CTCLoss(Loss):
-    """Connectionist temporal classification; the last class is the blank, -1 pads labels."""
+    """Connectionist temporal classification; the last class is the blank, -1 pads
+    labels.
+    """
 
     def __init__(self, layout="NTC", label_layout="NT", weight=None, **kwargs):
-        assert layout in ("NTC", "TNC"), \
+        assert layout in ("NTC", "TNC"), (
             "Only 'NTC' and 'TNC' layouts for pred are supported. Got: %s" % layout
-        assert label_layout in ("NT", "TN"), \
+        )
+        assert label_layout in ("NT", "TN"), (
             "Only 'NT' and 'TN' layouts for label are supported. Got: %s" % label_layout
+        )
         super().__init__(weight, label_layout.find("N"), **kwargs)
         self._layout = layout
         self._label_layout = label_layout
 
-    def hybrid_forward(self, F, pred, label, pred_lengths=None, label_lengths=None,
-                       sample_weight=None):
+    def hybrid_forward(
+        self, F, pred, label, pred_lengths=None, label_lengths=None, sample_weight=None
+    ):
         if self._layout == "NTC":
             pred = F.swapaxes(pred, 0, 1)
         if self._batch_axis == 1:
             label = F.swapaxes(label, 0, 1)
-        loss = F.CTCLoss(pred, label, pred_lengths, label_lengths,
-                         use_data_lengths=pred_lengths is not None,
-                         use_label_lengths=label_lengths is not None, blank_label="last")
+        loss = F.CTCLoss(
+            pred,
+            label,
+            pred_lengths,
+            label_lengths,
+            use_data_lengths=pred_lengths is not None,
+            use_label_lengths=label_lengths is not None,
+            blank_label="last",
+        )
         return _apply_weighting(F, loss, self._weight, sample_weight)
 
 
@@ -179,7 +226,9 @@ class HuberLoss(Loss):
 
     def hybrid_forward(self, F, pred, label, sample_weight=None):
         d = F.abs(_reshape_like(F, label, pred) - pred)
-        loss = F.where(d > self._rho, d - 0.5 * self._rho, 0.5 / self._rho * F.square(d))
+        loss = F.where(
+            d > self._rho, d - 0.5 * self._rho, 0.5 / self._rho * F.square(d)
+        )
         return self._mean(F, loss, sample_weight)
 
 
@@ -213,8 +262,9 @@ class LogisticLoss(Loss):
     def __init__(self, weight=None, batch_axis=0, label_format="signed", **kwargs):
         super().__init__(weight, batch_axis, **kwargs)
         if label_format not in ("signed", "binary"):
-            raise ValueError("label_format can only be signed or binary, recieved %s."
-                             % label_format)
+            raise ValueError(
+                "label_format can only be signed or binary, recieved %s." % label_format
+            )
         self._label_format = label_format
 
     def hybrid_forward(self, F, pred, label, sample_weight=None):
@@ -235,8 +285,11 @@ class TripletLoss(Loss):
     def hybrid_forward(self, F, pred, positive, negative):
         positive = _reshape_like(F, positive, pred)
         negative = _reshape_like(F, negative, pred)
-        loss = F.sum(F.square(positive - pred) - F.square(negative - pred),
-                     axis=self._batch_axis, exclude=True)
+        loss = F.sum(
+            F.square(positive - pred) - F.square(negative - pred),
+            axis=self._batch_axis,
+            exclude=True,
+        )
         return _apply_weighting(F, F.relu(loss + self._margin), self._weight, None)
 
 
@@ -246,8 +299,9 @@ class PoissonNLLLoss(Loss):
     compute_full adds Stirling's approximation of log(target!) for targets above 1.
     """
 
-    def __init__(self, weight=None, from_logits=True, batch_axis=0, compute_full=False,
-                 **kwargs):
+    def __init__(
+        self, weight=None, from_logits=True, batch_axis=0, compute_full=False, **kwargs
+    ):
         super().__init__(weight, batch_axis, **kwargs)
         self._from_logits = from_logits
         self._compute_full = compute_full
@@ -259,7 +313,7 @@ class PoissonNLLLoss(Loss):
         else:
             loss = pred - target * F.log(pred + epsilon)
         if self._compute_full:
-            stirling = (target * F.log(target) - target + 0.5 * F.log(2 * np.pi * target))
+            stirling = target * F.log(target) - target + 0.5 * F.log(2 * np.pi * target)
             # where, not a product: the formula is not a number at 0.
             loss = loss + F.where(target > 1, stirling, F.zeros_like(target))
         return F.mean(_apply_weighting(F, loss, self._weight, sample_weight))
@@ -291,7 +345,8 @@ class CosineEmbeddingLoss(Loss):
 class SDMLLoss(Loss):
     """Smoothed deep metric learning: rows of x1 and x2 that belong together are near.
 
-    Row i of x1 belongs to row i of x2; smoothing_parameter is spread over the other rows.
+    Row i of x1 belongs to row i of x2; smoothing_parameter is spread over the other
+    rows.
     """
 
     def __init__(self, smoothing_parameter=0.3, weight=1.0, batch_axis=0, **kwargs):
@@ -300,8 +355,10 @@ class SDMLLoss(Loss):
         self.smoothing_parameter = smoothing_parameter
 
     def hybrid_forward(self, F, x1, x2):
-        assert x1.shape == x2.shape, "x1 and x2 differ in shape: %s and %s" \
-            % (x1.shape, x2.shape)
+        assert x1.shape == x2.shape, "x1 and x2 differ in shape: %s and %s" % (
+            x1.shape,
+            x2.shape,
+        )
         size = x1.shape[0]
         diffs = F.broadcast_sub(F.expand_dims(x1, axis=1), F.expand_dims(x2, axis=0))
         distances = F.sum(F.square(diffs), axis=2)

@@ -15,8 +15,9 @@ class _Current(threading.local):
 class BlockScope:
     """`with block.name_scope():` children made inside get the block's prefix.
 
-    The counters live in the block, so that a second `with` goes on counting. The scope is made
-    for each `with`; a block never holds one, as that would be a reference cycle.
+    The counters live in the block, so that a second `with` goes on counting. The scope
+    is made for each `with`; a block never holds one, as that would be a reference
+    cycle.
     """
 
     _current = _Current()
@@ -26,7 +27,9 @@ class BlockScope:
 
     @staticmethod
     def create(prefix, params, hint):
-        """(prefix, ParameterDict) for a new block; prefix None means: count by `hint`."""
+        """(prefix, ParameterDict) for a new block; prefix None means: count
+        by `hint`.
+        """
         scope = BlockScope._current.value
         block = scope._block if scope is not None else None
         if prefix is None:

@@ -1,4 +1,6 @@
-"""ParameterDict: parameters by name, with a prefix and sharing; load and save of all of them."""
+"""ParameterDict: parameters by name, with a prefix and sharing; load and save of all of
+them.
+"""
 
 from collections import OrderedDict, defaultdict
 
@@ -12,6 +14,8 @@ from .utils import _brief_print_list, _indent
 
 __all__ = ["ParameterDict"]
 
+_DEFAULT_INIT = initializer.Uniform()
+
 
 class ParameterDict:
     """Parameters by full name. `shared` is looked into before a parameter is made."""
@@ -22,8 +26,10 @@ class ParameterDict:
         self._shared = shared
 
     def __repr__(self):
-        return "%s(\n%s\n)" % (self._prefix + " " if self._prefix else "",
-                               "\n".join(_indent("  %s" % p, 2) for p in self.values()))
+        return "%s(\n%s\n)" % (
+            self._prefix + " " if self._prefix else "",
+            "\n".join(_indent("  %s" % p, 2) for p in self.values()),
+        )
 
     def __getitem__(self, key):
         return self._params[key]
@@ -60,10 +66,11 @@ class ParameterDict:
         return param
 
     def get(self, name, **kwargs):
-        """The parameter prefix+name, made with `kwargs` if neither here nor in `shared`.
+        """The parameter prefix+name, made with `kwargs` if neither here nor in
+        `shared`.
 
-        For one that exists, kwargs must agree with its attributes; unknown sizes of its shape
-        are filled in from kwargs.
+        For one that exists, kwargs must agree with its attributes; unknown sizes of its
+        shape are filled in from kwargs.
         """
         name = self._prefix + name
         param = self._get_impl(name)
@@ -75,10 +82,16 @@ class ParameterDict:
             if existing is None:
                 setattr(param, key, wanted)
             elif not _agree(param, key, wanted, existing):
-                check(wanted is None or wanted == existing,
-                      "Cannot retrieve Parameter '%s' because desired attribute does not match "
-                      "with stored for attribute '%s': desired '%s' vs stored '%s'.",
-                      name, key, wanted, existing)
+                check(
+                    wanted is None or wanted == existing,
+                    "Cannot retrieve Parameter '%s' because desired attribute does not "
+                    "match "
+                    "with stored for attribute '%s': desired '%s' vs stored '%s'.",
+                    name,
+                    key,
+                    wanted,
+                    existing,
+                )
         return param
 
     def get_constant(self, name, value=None):
@@ -87,27 +100,44 @@ class ParameterDict:
         param = self._get_impl(name)
         if param is None:
             if value is None:
-                raise KeyError("No constant named '%s'. Please specify value if you want to "
-                               "create a new constant." % name)
+                raise KeyError(
+                    "No constant named '%s'. Please specify value if you want to "
+                    "create a new constant." % name
+                )
             param = self._params[name] = Constant(name, value)
         elif value is not None:
-            check(isinstance(param, Constant),
-                  "Parameter '%s' already exists but it is not a constant.", name)
-            value = value.asnumpy() if isinstance(value, nd.NDArray) else np.asarray(value)
-            check(param.shape == value.shape and (param.value.asnumpy() == value).all(),
-                  "Constant '%s' already exists but it's value doesn't match new value", name)
+            check(
+                isinstance(param, Constant),
+                "Parameter '%s' already exists but it is not a constant.",
+                name,
+            )
+            value = (
+                value.asnumpy() if isinstance(value, nd.NDArray) else np.asarray(value)
+            )
+            check(
+                param.shape == value.shape and (param.value.asnumpy() == value).all(),
+                "Constant '%s' already exists but it's value doesn't match new value",
+                name,
+            )
         return param
 
     def update(self, other):
-        """Takes over all parameters of another dict; equal names must be equal objects."""
+        """Takes over all parameters of another dict; equal names must be
+        equal objects.
+        """
         for name, param in other.items():
-            check(self._params.get(name, param) is param,
-                  "Cannot update self with other because they have different Parameters with the "
-                  "same name '%s'", name)
+            check(
+                self._params.get(name, param) is param,
+                "Cannot update self with other because they have different Parameters "
+                "with the "
+                "same name '%s'",
+                name,
+            )
         self._params.update(other.items())
 
-    def initialize(self, init=initializer.Uniform(), ctx=None, verbose=False,
-                   force_reinit=False):
+    def initialize(
+        self, init=_DEFAULT_INIT, ctx=None, verbose=False, force_reinit=False
+    ):
         """Initializes all; `init` is for those without an initializer of their own."""
         if verbose:
             init.set_verbosity(verbose=verbose)
@@ -145,46 +175,92 @@ class ParameterDict:
         arrays = {}
         for param in self.values():
             if not param.name.startswith(strip_prefix):
-                raise ValueError("Prefix '%s' is to be striped before saving, but Parameter's "
-                                 "name '%s' does not start with '%s'. This may be due to your "
-                                 "Block shares parameters from other Blocks or you forgot to use "
-                                 "'with name_scope()' when creating child blocks."
-                                 % (strip_prefix, param.name, strip_prefix))
-            arrays[param.name[len(strip_prefix):]] = param._reduce()
+                raise ValueError(
+                    "Prefix '%s' is to be striped before saving, but Parameter's "
+                    "name '%s' does not start with '%s'. This may be due to your "
+                    "Block shares parameters from other Blocks or you forgot to use "
+                    "'with name_scope()' when creating child blocks."
+                    % (strip_prefix, param.name, strip_prefix)
+                )
+            arrays[param.name[len(strip_prefix) :]] = param._reduce()
         nd.save(filename, arrays)
 
-    def load(self, filename, ctx=None, allow_missing=False, ignore_extra=False,
-             restore_prefix="", cast_dtype=False, dtype_source="current"):
-        """Loads all by name from a file; `restore_prefix` is put before the file's names."""
+    def load(
+        self,
+        filename,
+        ctx=None,
+        allow_missing=False,
+        ignore_extra=False,
+        restore_prefix="",
+        cast_dtype=False,
+        dtype_source="current",
+    ):
+        """Loads all by name from a file; `restore_prefix` is put before the file's
+        names.
+        """
         for name in self.keys() if restore_prefix else ():
-            check(name.startswith(restore_prefix),
-                  "restore_prefix is '%s' but Parameters name '%s' does not start with '%s'",
-                  restore_prefix, name, restore_prefix)
-        self.load_dict(nd.load(filename), ctx, allow_missing, ignore_extra, restore_prefix,
-                       filename, cast_dtype, dtype_source)
+            check(
+                name.startswith(restore_prefix),
+                "restore_prefix is '%s' but Parameters name '%s' does not start with "
+                "'%s'",
+                restore_prefix,
+                name,
+                restore_prefix,
+            )
+        self.load_dict(
+            nd.load(filename),
+            ctx,
+            allow_missing,
+            ignore_extra,
+            restore_prefix,
+            filename,
+            cast_dtype,
+            dtype_source,
+        )
 
-    def load_dict(self, param_dict, ctx=None, allow_missing=False, ignore_extra=False,
-                  restore_prefix="", filename=None, cast_dtype=False, dtype_source="current"):
+    def load_dict(
+        self,
+        param_dict,
+        ctx=None,
+        allow_missing=False,
+        ignore_extra=False,
+        restore_prefix="",
+        filename=None,
+        cast_dtype=False,
+        dtype_source="current",
+    ):
         """Loads all by name from a dict of NDArrays; 'arg:' and 'aux:' are dropped."""
         pairs = param_dict.items() if isinstance(param_dict, dict) else param_dict
         arrays = {restore_prefix + strip_kind(name): array for name, array in pairs}
         source = "file: %s" % filename if filename else "param_dict"
         skip = len(restore_prefix)
         for name in () if allow_missing else self.keys():
-            check(name in arrays,
-                  "Parameter '%s' is missing in %s, which contains parameters: %s. Please make "
-                  "sure source and target networks have the same prefix.",
-                  name[skip:], source, _brief_print_list(arrays))
+            check(
+                name in arrays,
+                "Parameter '%s' is missing in %s, which contains parameters: %s. "
+                "Please make "
+                "sure source and target networks have the same prefix.",
+                name[skip:],
+                source,
+                _brief_print_list(arrays),
+            )
         for name, array in arrays.items():
             if name in self._params:
-                self._params[name]._load_init(array, ctx, cast_dtype=cast_dtype,
-                                              dtype_source=dtype_source)
+                self._params[name]._load_init(
+                    array, ctx, cast_dtype=cast_dtype, dtype_source=dtype_source
+                )
             else:
-                check(ignore_extra,
-                      "Parameter '%s' loaded from %s is not present in ParameterDict, choices "
-                      "are: %s. Set ignore_extra to True to ignore. Please make sure source and "
-                      "target networks have the same prefix.",
-                      name[skip:], source, _brief_print_list(self._params))
+                check(
+                    ignore_extra,
+                    "Parameter '%s' loaded from %s is not present in ParameterDict, "
+                    "choices "
+                    "are: %s. Set ignore_extra to True to ignore. Please make sure "
+                    "source and "
+                    "target networks have the same prefix.",
+                    name[skip:],
+                    source,
+                    _brief_print_list(self._params),
+                )
 
 
 def strip_kind(name):
@@ -193,7 +269,9 @@ def strip_kind(name):
 
 
 def _agree(param, key, wanted, existing):
-    """Whether a wanted attribute fits the existing one; shapes are merged into `param`."""
+    """Whether a wanted attribute fits the existing one; shapes are merged
+    into `param`.
+    """
     if key == "shape" and len(wanted) == len(existing):
         if any(a > 0 and b > 0 and a != b for a, b in zip(wanted, existing)):
             return False

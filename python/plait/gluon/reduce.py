@@ -1,11 +1,15 @@
-"""Where a Trainer sums gradients of several devices: inside the process, or in a given store."""
+"""Where a Trainer sums gradients of several devices: inside the process, or in a given
+store.
+"""
 
 from .. import ndarray as nd
 from ..error import NotYetError
 
 
 class LocalSum:
-    """Sums the arrays of one key over devices, in place; the updates stay with the caller."""
+    """Sums the arrays of one key over devices, in place; the updates stay with the
+    caller.
+    """
 
     type = "device"
 
@@ -15,8 +19,10 @@ class LocalSum:
 
     def set_gradient_compression(self, params):
         """Compression comes with the key-value store."""
-        raise NotYetError("Trainer: gradient compression comes with the key-value store, in a "
-                          "later release")
+        raise NotYetError(
+            "Trainer: gradient compression comes with the key-value store, in a "
+            "later release"
+        )
 
     def broadcast(self, key, value, out, priority=0):
         """Copies a value to all devices."""
@@ -47,12 +53,18 @@ class LocalSum:
 
 def make_store(kvstore, devices, sparse_weights):
     """(store or None, whether updates run in it) for a Trainer's kvstore argument."""
-    if kvstore is None or (isinstance(kvstore, str) and devices <= 1 and not sparse_weights
-                           and "dist" not in kvstore):
+    if kvstore is None or (
+        isinstance(kvstore, str)
+        and devices <= 1
+        and not sparse_weights
+        and "dist" not in kvstore
+    ):
         return None, False
     if not isinstance(kvstore, str):
         return kvstore, kvstore.is_capable("optimizer")
     if sparse_weights or "dist" in kvstore:
-        raise NotYetError("Trainer: kvstore=%r and row_sparse parameters need the key-value "
-                          "store, which comes with a later release" % (kvstore,))
+        raise NotYetError(
+            "Trainer: kvstore=%r and row_sparse parameters need the key-value "
+            "store, which comes with a later release" % (kvstore,)
+        )
     return LocalSum(), False

@@ -9,15 +9,22 @@ from .reduce import make_store
 
 __all__ = ["Trainer"]
 
-_STALE = ("Gradient of Parameter `%s` on context %s has not been updated by backward since last "
-          "`step`. This could mean a bug in your model that made it only use a subset of the "
-          "Parameters (Blocks) for this iteration. If you are intentionally only using a subset, "
-          "call step with ignore_stale_grad=True to suppress this warning and skip updating of "
-          "Parameters with stale gradient")
+_STALE = (
+    "Gradient of Parameter `%s` on context %s has not been updated by backward since "
+    "last "
+    "`step`. This could mean a bug in your model that made it only use a subset of the "
+    "Parameters (Blocks) for this iteration. If you are intentionally only using a "
+    "subset, "
+    "call step with ignore_stale_grad=True to suppress this warning and skip updating "
+    "of "
+    "Parameters with stale gradient"
+)
 
 
 class _Plan:
-    """What a step on one device works on, gathered once: indices, weights, gradients."""
+    """What a step on one device works on, gathered once: indices, weights,
+    gradients.
+    """
 
     def __init__(self, params):
         self.version = _parameter.version()
@@ -29,25 +36,38 @@ class _Plan:
 
 
 class Trainer:
-    """Updates `params` (a dict or list of Parameters) with an optimizer, by name or object.
+    """Updates `params` (a dict or list of Parameters) with an optimizer, by name or
+    object.
 
-    Gradients of several contexts are summed before the update. kvstore and update_on_kvstore
-    say where; 'local' and 'device' (the default) work inside this process.
+    Gradients of several contexts are summed before the update. kvstore and
+    update_on_kvstore say where; 'local' and 'device' (the default) work inside this
+    process.
     """
 
     _amp_loss_scaler = None
 
-    def __init__(self, params, optimizer, optimizer_params=None, kvstore="device",
-                 compression_params=None, update_on_kvstore=None):
+    def __init__(
+        self,
+        params,
+        optimizer,
+        optimizer_params=None,
+        kvstore="device",
+        compression_params=None,
+        update_on_kvstore=None,
+    ):
         if isinstance(params, (dict, ParameterDict)):
             params = [params[key] for key in sorted(params.keys())]
         if not isinstance(params, (list, tuple)):
-            raise ValueError("First argument must be a list or dict of Parameters, got %s."
-                             % type(params))
+            raise ValueError(
+                "First argument must be a list or dict of Parameters, got %s."
+                % type(params)
+            )
         for param in params:
             if not isinstance(param, Parameter):
-                raise ValueError("First argument must be a list or dict of Parameters, got list "
-                                 "of %s." % type(param))
+                raise ValueError(
+                    "First argument must be a list or dict of Parameters, got list "
+                    "of %s." % type(param)
+                )
             param._set_trainer(self)
         self._params = list(params)
         self._param2idx = {param.name: i for i, param in enumerate(params)}
@@ -57,7 +77,10 @@ class Trainer:
         self._init_optimizer(optimizer, optimizer_params or {})
         self._scale = self._optimizer.rescale_grad
         self._compression_params = compression_params
-        self._kvstore_params = {"kvstore": kvstore, "update_on_kvstore": update_on_kvstore}
+        self._kvstore_params = {
+            "kvstore": kvstore,
+            "update_on_kvstore": update_on_kvstore,
+        }
         self._kvstore = None
         self._reset_kvstore()
 
@@ -65,22 +88,33 @@ class Trainer:
         contexts = None
         for param in self._params:
             ctx = param.list_ctx()
-            check(contexts is None or contexts == ctx,
-                  "All Parameters must be initialized on the same set of contexts, but Parameter "
-                  "%s is initialized on %s while previous Parameters are initialized on %s.",
-                  param.name, ctx, contexts)
+            check(
+                contexts is None or contexts == ctx,
+                "All Parameters must be initialized on the same set of contexts, but "
+                "Parameter "
+                "%s is initialized on %s while previous Parameters are initialized on "
+                "%s.",
+                param.name,
+                ctx,
+                contexts,
+            )
             contexts = ctx
         return contexts or []
 
     def _init_optimizer(self, optimizer, optimizer_params):
         param_dict = dict(enumerate(self._params))
         if isinstance(optimizer, opt.Optimizer):
-            check(not optimizer_params, "optimizer_params must be None if optimizer is an "
-                  "instance of Optimizer instead of str")
+            check(
+                not optimizer_params,
+                "optimizer_params must be None if optimizer is an "
+                "instance of Optimizer instead of str",
+            )
             self._optimizer = optimizer
             optimizer.param_dict = param_dict
         else:
-            self._optimizer = opt.create(optimizer, param_dict=param_dict, **optimizer_params)
+            self._optimizer = opt.create(
+                optimizer, param_dict=param_dict, **optimizer_params
+            )
         self._updaters = [opt.get_updater(self._optimizer) for _ in self._contexts]
 
     # The store that sums gradients; None on one device.
@@ -97,19 +131,25 @@ class Trainer:
 
     def _init_kvstore(self):
         config = self._kvstore_params
-        store, on_store = make_store(config["kvstore"], len(self._contexts),
-                                     self._contains_sparse_weight)
+        store, on_store = make_store(
+            config["kvstore"], len(self._contexts), self._contains_sparse_weight
+        )
         wanted = config["update_on_kvstore"]
         if self._contains_sparse_weight and wanted is False:
-            raise ValueError("Cannot set update_on_kvstore=False when sparse weights are "
-                             "present.")
+            raise ValueError(
+                "Cannot set update_on_kvstore=False when sparse weights are present."
+            )
         if store is not None:
             self._distributed = "dist" in store.type
             capable = store.is_capable("optimizer")
             if wanted and not capable:
-                raise ValueError("Please set update_on_kvstore=False when training with %s"
-                                 % type(store))
-            self._update_on_kvstore = capable and (on_store if wanted is None else wanted)
+                raise ValueError(
+                    "Please set update_on_kvstore=False when training with %s"
+                    % type(store)
+                )
+            self._update_on_kvstore = capable and (
+                on_store if wanted is None else wanted
+            )
             if self._compression_params:
                 store.set_gradient_compression(self._compression_params)
             if self._update_on_kvstore:
@@ -119,8 +159,10 @@ class Trainer:
 
     def _init_params(self):
         """Tells the store of the parameters that are initialized by now."""
-        check(self._kv_initialized, "Cannot initialize parameters in KVStore when KVStore is not "
-              "initialized.")
+        check(
+            self._kv_initialized,
+            "Cannot initialize parameters in KVStore when KVStore is not initialized.",
+        )
         waiting = []
         for param in self._params_to_init if self._kvstore is not None else ():
             if param._deferred_init:
@@ -145,11 +187,17 @@ class Trainer:
         self._prepare()
         index = self._param2idx[parameter.name]
         if full_idx and "dist" not in self._kvstore.type:
-            check(row_id.size == out.shape[0], "all %d rows are wanted, got %d row numbers",
-                  out.shape[0], row_id.size)
+            check(
+                row_id.size == out.shape[0],
+                "all %d rows are wanted, got %d row numbers",
+                out.shape[0],
+                row_id.size,
+            )
             self._kvstore.pull(index, out=out, priority=-index, ignore_sparse=False)
         else:
-            self._kvstore.row_sparse_pull(index, out=out, row_ids=row_id, priority=-index)
+            self._kvstore.row_sparse_pull(
+                index, out=out, row_ids=row_id, priority=-index
+            )
 
     # Rates.
 
@@ -169,12 +217,18 @@ class Trainer:
 
     def _rescale(self, batch_size):
         scale = self._scale / batch_size
-        if self._update_on_kvstore and self._distributed and self._kv_initialized \
-                and self._optimizer.rescale_grad != scale:
-            raise UserWarning("Possible change in the `batch_size` from previous `step` "
-                              "detected. Optimizer gradient normalizing factor will not change "
-                              "w.r.t new batch_size when update_on_kvstore=True and when "
-                              "distributed kvstore is used.")
+        if (
+            self._update_on_kvstore
+            and self._distributed
+            and self._kv_initialized
+            and self._optimizer.rescale_grad != scale
+        ):
+            raise UserWarning(
+                "Possible change in the `batch_size` from previous `step` "
+                "detected. Optimizer gradient normalizing factor will not change "
+                "w.r.t new batch_size when update_on_kvstore=True and when "
+                "distributed kvstore is used."
+            )
         self._optimizer.rescale_grad = scale
 
     # Steps.
@@ -182,8 +236,8 @@ class Trainer:
     def step(self, batch_size, ignore_stale_grad=False):
         """Sums gradients over devices, divides by batch_size and updates.
 
-        A parameter whose gradient backward has not written since the last step is an error
-        (UserWarning), or with ignore_stale_grad=True left alone.
+        A parameter whose gradient backward has not written since the last step is an
+        error (UserWarning), or with ignore_stale_grad=True left alone.
         """
         self._rescale(batch_size)
         if not self._kv_initialized or self._params_to_init:
@@ -193,7 +247,9 @@ class Trainer:
         self._update(ignore_stale_grad)
 
     def allreduce_grads(self):
-        """The first half of step(): sums gradients, so that they can be changed before update."""
+        """The first half of step(): sums gradients, so that they can be changed before
+        update.
+        """
         self._prepare()
         self._check_updates_here("allreduce_grads()")
         self._allreduce_grads()
@@ -206,9 +262,12 @@ class Trainer:
         self._update(ignore_stale_grad)
 
     def _check_updates_here(self, what):
-        check(not (self._kvstore is not None and self._update_on_kvstore),
-              "%s when parameters are updated on kvstore is not supported. Try setting "
-              "`update_on_kvstore` to False when creating trainer.", what)
+        check(
+            not (self._kvstore is not None and self._update_on_kvstore),
+            "%s when parameters are updated on kvstore is not supported. Try setting "
+            "`update_on_kvstore` to False when creating trainer.",
+            what,
+        )
 
     def _allreduce_grads(self):
         for i, param in enumerate(self._params) if self._kvstore is not None else ():
@@ -219,7 +278,9 @@ class Trainer:
                 self._kvstore.push(i, grads, priority=-i)
                 if param._stype == "default":
                     out = param.list_data() if self._update_on_kvstore else grads
-                    self._kvstore.pull(i, out, priority=-i, ignore_sparse=self._distributed)
+                    self._kvstore.pull(
+                        i, out, priority=-i, ignore_sparse=self._distributed
+                    )
             elif self._update_on_kvstore:
                 self._kvstore.pushpull(i, grads, out=param.list_data(), priority=-i)
             else:
@@ -229,8 +290,11 @@ class Trainer:
         scaler = self._amp_loss_scaler
         if scaler is not None and scaler.has_overflow(self._params):
             return
-        if self._kvstore is None and len(self._contexts) == 1 \
-                and not self._contains_sparse_weight:
+        if (
+            self._kvstore is None
+            and len(self._contexts) == 1
+            and not self._contains_sparse_weight
+        ):
             self._update_one_device(ignore_stale_grad)
         else:
             self._update_devices(ignore_stale_grad)
@@ -246,8 +310,9 @@ class Trainer:
                 param = plan.params[stale[0]]
                 raise UserWarning(_STALE % (param.name, plan.weights[stale[0]].context))
             fresh = sorted(set(range(len(indices))) - set(stale))
-            indices, weights, grads = ([values[k] for k in fresh]
-                                       for values in (indices, weights, grads))
+            indices, weights, grads = (
+                [values[k] for k in fresh] for values in (indices, weights, grads)
+            )
         for weight in weights:
             weight._fresh_grad = False
         self._updaters[0](indices, grads, weights)
@@ -279,8 +344,11 @@ class Trainer:
         """Saves the optimizer and its states, for load_states()."""
         self._prepare()
         if self._update_on_kvstore:
-            check(not self._params_to_init, "Cannot save trainer states when some parameters are "
-                  "not yet initialized in kvstore.")
+            check(
+                not self._params_to_init,
+                "Cannot save trainer states when some parameters are "
+                "not yet initialized in kvstore.",
+            )
             self._kvstore.save_optimizer_states(fname, dump_optimizer=True)
         else:
             atomic_write(fname, self._updaters[0].get_states(dump_optimizer=True))

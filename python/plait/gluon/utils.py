@@ -10,8 +10,14 @@ import weakref
 from .. import ndarray as nd
 from ..util import is_np_shape
 
-__all__ = ["split_data", "split_and_load", "clip_global_norm", "check_sha1", "download",
-           "replace_file"]
+__all__ = [
+    "split_data",
+    "split_and_load",
+    "clip_global_norm",
+    "check_sha1",
+    "download",
+    "replace_file",
+]
 
 
 def split_data(data, num_slice, batch_axis=0, even_split=True):
@@ -21,16 +27,21 @@ def split_data(data, num_slice, batch_axis=0, even_split=True):
     """
     size = data.shape[batch_axis]
     if even_split and size % num_slice != 0:
-        raise ValueError("data with shape %s cannot be evenly split into %d slices along axis "
-                         "%d. Use a batch size that's multiple of %d or set even_split=False to "
-                         "allow uneven partitioning of data."
-                         % (data.shape, num_slice, batch_axis, num_slice))
+        raise ValueError(
+            "data with shape %s cannot be evenly split into %d slices along axis "
+            "%d. Use a batch size that's multiple of %d or set even_split=False to "
+            "allow uneven partitioning of data."
+            % (data.shape, num_slice, batch_axis, num_slice)
+        )
     each, more = divmod(size, num_slice)
     slices, begin = [], 0
     for i in range(num_slice):
         end = begin + each + (i < more)
-        slices.append(data[begin:end] if batch_axis == 0 else
-                      nd.slice_axis(data, axis=batch_axis, begin=begin, end=end))
+        slices.append(
+            data[begin:end]
+            if batch_axis == 0
+            else nd.slice_axis(data, axis=batch_axis, begin=begin, end=end)
+        )
         begin = end
     return slices
 
@@ -55,8 +66,8 @@ def _square_sum(array):
 def clip_global_norm(arrays, max_norm, check_isfinite=True):
     """Scales arrays in place so that the 2-norm of all together is at most `max_norm`.
 
-    `arrays` are NDArrays, or Parameters whose gradients are meant. Returns the norm before:
-    a float, or with check_isfinite=False (no wait) an NDArray of shape (1,).
+    `arrays` are NDArrays, or Parameters whose gradients are meant. Returns the norm
+    before: a float, or with check_isfinite=False (no wait) an NDArray of shape (1,).
     """
     assert len(arrays) > 0
     if hasattr(arrays[0], "list_grad"):
@@ -66,8 +77,12 @@ def clip_global_norm(arrays, max_norm, check_isfinite=True):
     if check_isfinite:
         norm = norm.asscalar()
         if not math.isfinite(norm):
-            warnings.warn(UserWarning("nan or inf is detected. Clipping results will be "
-                                      "undefined."), stacklevel=2)
+            warnings.warn(
+                UserWarning(
+                    "nan or inf is detected. Clipping results will be undefined."
+                ),
+                stacklevel=2,
+            )
         scale = max_norm / (norm + 1e-8)
         if scale < 1.0 or scale != scale:
             for array in arrays:
@@ -93,25 +108,34 @@ def replace_file(src, dst):
     os.replace(src, dst)
 
 
-def download(url, path=None, overwrite=False, sha1_hash=None, retries=5, verify_ssl=True):
+def download(
+    url, path=None, overwrite=False, sha1_hash=None, retries=5, verify_ssl=True
+):
     """The local file that `url` names; Plait itself downloads nothing.
 
-    Returns its path when it is there and its SHA-1 fits; else an OSError says where to put it.
+    Returns its path when it is there and its SHA-1 fits; else an OSError says where to
+    put it.
     """
     name = url.split("/")[-1]
     if path is None:
-        assert name, "Can't construct file-name from this URL. Please set the `path` option."
+        assert name, (
+            "Can't construct file-name from this URL. Please set the `path` option."
+        )
         file = name
     else:
         file = os.path.expanduser(path)
         if os.path.isdir(file):
             file = os.path.join(file, name)
     if not os.path.exists(file):
-        raise FileNotFoundError("download: %s is not there, and Plait downloads nothing; "
-                                "fetch %s and put it there" % (os.path.abspath(file), url))
+        raise FileNotFoundError(
+            "download: %s is not there, and Plait downloads nothing; "
+            "fetch %s and put it there" % (os.path.abspath(file), url)
+        )
     if sha1_hash and not check_sha1(file, sha1_hash):
-        raise OSError("download: %s has another content than expected (SHA-1 %s); fetch %s "
-                      "again" % (os.path.abspath(file), sha1_hash, url))
+        raise OSError(
+            "download: %s has another content than expected (SHA-1 %s); fetch %s "
+            "again" % (os.path.abspath(file), sha1_hash, url)
+        )
     return file
 
 
@@ -124,8 +148,11 @@ def _brief_print_list(names, limit=7):
     """The quoted names, the middle left out when there are more than `limit`."""
     names = list(names)
     if len(names) > limit:
-        return (_brief_print_list(names[:limit // 2], limit) + ", ..., "
-                + _brief_print_list(names[-limit // 2:], limit))
+        return (
+            _brief_print_list(names[: limit // 2], limit)
+            + ", ..., "
+            + _brief_print_list(names[-limit // 2 :], limit)
+        )
     return ", ".join("'%s'" % name for name in names)
 
 
@@ -174,6 +201,8 @@ def shape_is_known(shape):
     for size in shape:
         if size == unknown or size == -1:
             return False
-        assert size > unknown, "shape dimension size cannot be less than %d, while received %s" \
+        assert size > unknown, (
+            "shape dimension size cannot be less than %d, while received %s"
             % (unknown, size)
+        )
     return True

@@ -8,9 +8,16 @@ __all__ = _all + ["io", "mnist"]
 
 
 def __getattr__(name):
-    if name in ("ImageRecordIter", "ImageRecordUInt8Iter", "ImageRecordInt8Iter",
-                "ImageDetRecordIter", "ImageRecordIter_v1", "ImageRecordUInt8Iter_v1",
-                "LibSVMIter"):
+    if name in (
+        "ImageRecordIter",
+        "ImageRecordUInt8Iter",
+        "ImageRecordInt8Iter",
+        "ImageDetRecordIter",
+        "ImageRecordIter_v1",
+        "ImageRecordUInt8Iter_v1",
+        "LibSVMIter",
+    ):
         from ..error import NotYetError
+
         raise NotYetError("io.%s comes with a later release" % name)
     raise AttributeError("module %r has no attribute %r" % (__name__, name))

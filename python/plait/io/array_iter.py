@@ -27,12 +27,17 @@ def _named(data, default_name, allow_empty):
         data = [data]
     if isinstance(data, list):
         check(data or allow_empty, "NDArrayIter: the list of data is empty")
-        names = [default_name] if len(data) == 1 else \
-            ["_%d_%s" % (i, default_name) for i in range(len(data))]
+        names = (
+            [default_name]
+            if len(data) == 1
+            else ["_%d_%s" % (i, default_name) for i in range(len(data))]
+        )
         data = OrderedDict(zip(names, data))
     if not isinstance(data, dict):
-        raise TypeError("Input must be NDArray, numpy.ndarray, h5py.Dataset a list of them or "
-                        "dict with them as values, got %s" % type(data).__name__)
+        raise TypeError(
+            "Input must be NDArray, numpy.ndarray, h5py.Dataset a list of them or "
+            "dict with them as values, got %s" % type(data).__name__
+        )
     return sorted((name, _array(name, value)) for name, value in data.items())
 
 
@@ -42,38 +47,56 @@ def _array(name, value):
     try:
         return nd.array(value)
     except Exception as e:
-        raise TypeError("Invalid type '%s' for %s, should be NDArray, numpy.ndarray or "
-                        "h5py.Dataset" % (type(value), name)) from e
+        raise TypeError(
+            "Invalid type '%s' for %s, should be NDArray, numpy.ndarray or "
+            "h5py.Dataset" % (type(value), name)
+        ) from e
 
 
 class NDArrayIter(DataIter):
     """Batches of rows of arrays, in order or shuffled at every reset.
 
-    data and label: an array, a list, or a dict by name. last_batch_handle: what becomes of
-    the rows that do not fill a batch: 'pad' fills up from the start, 'discard' drops them,
-    'roll_over' keeps them for the next epoch. layout tells by its N which axis is cut.
+    data and label: an array, a list, or a dict by name. last_batch_handle: what becomes
+    of the rows that do not fill a batch: 'pad' fills up from the start, 'discard' drops
+    them, 'roll_over' keeps them for the next epoch. layout tells by its N which axis is
+    cut.
     """
 
-    def __init__(self, data, label=None, batch_size=1, shuffle=False, last_batch_handle="pad",
-                 data_name="data", label_name="softmax_label", layout="NCHW"):
+    def __init__(
+        self,
+        data,
+        label=None,
+        batch_size=1,
+        shuffle=False,
+        last_batch_handle="pad",
+        data_name="data",
+        label_name="softmax_label",
+        layout="NCHW",
+    ):
         super().__init__(batch_size)
         if last_batch_handle not in ("pad", "discard", "roll_over"):
-            raise ValueError("NDArrayIter: last_batch_handle is %r; expected 'pad', 'discard' or "
-                             "'roll_over'" % (last_batch_handle,))
+            raise ValueError(
+                "NDArrayIter: last_batch_handle is %r; expected 'pad', 'discard' or "
+                "'roll_over'" % (last_batch_handle,)
+            )
         self.data = _named(data, data_name, False)
         self.label = _named(label, label_name, True)
         self.layout = layout
         self.shuffle = shuffle
         self.last_batch_handle = last_batch_handle
-        sparse = any(getattr(x, "stype", None) == "csr" for _, x in self.data + self.label)
+        sparse = any(
+            getattr(x, "stype", None) == "csr" for _, x in self.data + self.label
+        )
         if sparse and last_batch_handle != "discard":
-            raise NotImplementedError("`NDArrayIter` only supports ``CSRNDArray`` with "
-                                      "`last_batch_handle` set to `discard`.")
+            raise NotImplementedError(
+                "`NDArrayIter` only supports ``CSRNDArray`` with "
+                "`last_batch_handle` set to `discard`."
+            )
         self.num_data = self.data[0][1].shape[self._axis(self.data[0][1])]
         self.num_source = len(self.data) + len(self.label)
         self.idx = np.arange(self.num_data)
-        self._sources = {}      # shuffled copies of sparse arrays, by name
-        self._kept = None       # rows of the last epoch that did not fill a batch
+        self._sources = {}  # shuffled copies of sparse arrays, by name
+        self._kept = None  # rows of the last epoch that did not fill a batch
         self.hard_reset()
 
     def _axis(self, array):
@@ -107,8 +130,11 @@ class NDArrayIter(DataIter):
     def reset(self):
         """Starts the next epoch."""
         self._shuffle()
-        rolled = self.last_batch_handle == "roll_over" and self._kept is not None \
+        rolled = (
+            self.last_batch_handle == "roll_over"
+            and self._kept is not None
             and self.num_data - self.batch_size < self.cursor < self.num_data
+        )
         if rolled:
             self.cursor = self.cursor - self.num_data - self.batch_size
         else:
@@ -133,8 +159,12 @@ class NDArrayIter(DataIter):
         if len(rows) < self.batch_size:
             self._kept = rows if self.last_batch_handle == "roll_over" else None
             raise StopIteration
-        batch = DataBatch(data=self._take(self.data, rows), label=self._take(self.label, rows),
-                          pad=self.getpad(), index=None)
+        batch = DataBatch(
+            data=self._take(self.data, rows),
+            label=self._take(self.label, rows),
+            pad=self.getpad(),
+            index=None,
+        )
         if self.cursor < 0:
             self._kept = None
         return batch
@@ -145,26 +175,29 @@ class NDArrayIter(DataIter):
         begin, end = self.cursor, self.cursor + self.batch_size
         if begin < 0:
             kept = self.idx[:0] if self._kept is None else self._kept
-            return np.concatenate([kept, self.idx[:max(end, 0)]])
+            return np.concatenate([kept, self.idx[: max(end, 0)]])
         if end > self.num_data and self.last_batch_handle == "pad":
             return self.idx[np.arange(begin, end) % self.num_data]
         return self.idx[begin:end]
 
     def _take(self, named, rows):
-        contiguous = len(rows) > 0 and not self.shuffle \
-            and bool((np.diff(rows) == 1).all())
+        contiguous = (
+            len(rows) > 0 and not self.shuffle and bool((np.diff(rows) == 1).all())
+        )
         return [self._take_one(name, array, rows, contiguous) for name, array in named]
 
     def _take_one(self, name, array, rows, contiguous):
         axis = self._axis(array)
         if getattr(array, "stype", None) == "csr":
             begin = self.cursor  # sources are shuffled as a whole
-            return self._sources.get(name, array)[begin:begin + len(rows)]
+            return self._sources.get(name, array)[begin : begin + len(rows)]
         if _is_h5(array):
             unique, back = np.unique(rows, return_inverse=True)
             return nd.array(array[unique][back])  # h5py wants ascending numbers
         if contiguous:
-            return nd.slice_axis(array, axis=axis, begin=int(rows[0]), end=int(rows[-1]) + 1)
+            return nd.slice_axis(
+                array, axis=axis, begin=int(rows[0]), end=int(rows[-1]) + 1
+            )
         where = nd.array(rows, dtype="int64", ctx=array.context)
         return nd.take(array, where, axis=axis)
 

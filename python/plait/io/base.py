@@ -16,7 +16,12 @@ class DataDesc(namedtuple("DataDesc", ["name", "shape"])):
         return desc
 
     def __repr__(self):
-        return "DataDesc[%s,%s,%s,%s]" % (self.name, self.shape, self.dtype, self.layout)
+        return "DataDesc[%s,%s,%s,%s]" % (
+            self.name,
+            self.shape,
+            self.dtype,
+            self.layout,
+        )
 
     @staticmethod
     def get_batch_axis(layout):
@@ -35,11 +40,20 @@ class DataDesc(namedtuple("DataDesc", ["name", "shape"])):
 class DataBatch:
     """Lists of data and label arrays; `pad` of the rows at the end are only filling."""
 
-    def __init__(self, data, label=None, pad=None, index=None, bucket_key=None,
-                 provide_data=None, provide_label=None):
+    def __init__(
+        self,
+        data,
+        label=None,
+        pad=None,
+        index=None,
+        bucket_key=None,
+        provide_data=None,
+        provide_label=None,
+    ):
         for what, value in (("Data", data), ("Label", label)):
-            assert value is None or isinstance(value, (list, tuple)), \
+            assert value is None or isinstance(value, (list, tuple)), (
                 "%s must be list of NDArrays" % what
+            )
         self.data = data
         self.label = label
         self.pad = pad
@@ -50,12 +64,16 @@ class DataBatch:
 
     def __str__(self):
         return "%s: data shapes: %s label shapes: %s" % (
-            type(self).__name__, [d.shape for d in self.data],
-            [x.shape for x in self.label] if self.label else None)
+            type(self).__name__,
+            [d.shape for d in self.data],
+            [x.shape for x in self.label] if self.label else None,
+        )
 
 
 class DataIter:
-    """Base. Subclasses implement iter_next(), getdata(), getlabel(), getpad(), reset()."""
+    """Base. Subclasses implement iter_next(), getdata(), getlabel(),
+    getpad(), reset().
+    """
 
     def __init__(self, batch_size=0):
         self.batch_size = batch_size
@@ -70,8 +88,12 @@ class DataIter:
         """The next batch, or StopIteration."""
         if not self.iter_next():
             raise StopIteration
-        return DataBatch(data=self.getdata(), label=self.getlabel(), pad=self.getpad(),
-                         index=self.getindex())
+        return DataBatch(
+            data=self.getdata(),
+            label=self.getlabel(),
+            pad=self.getpad(),
+            index=self.getindex(),
+        )
 
     def __next__(self):
         return self.next()
@@ -94,7 +116,9 @@ class DataIter:
 
 
 class ResizeIter(DataIter):
-    """Another iterator with an epoch of `size` batches, starting it over as often as needed."""
+    """Another iterator with an epoch of `size` batches, starting it over as often as
+    needed.
+    """
 
     def __init__(self, data_iter, size, reset_internal=True):
         super().__init__(data_iter.batch_size)
@@ -138,17 +162,21 @@ class ResizeIter(DataIter):
 
 
 class FileIter(DataIter):
-    """Base of iterators over files: one data and one label array, keyword arguments only.
+    """Base of iterators over files: one data and one label array, keyword arguments
+    only.
 
-    Arguments come as strings too, and unknown ones are ignored, as MXNet's C++ iterators do.
-    Subclasses implement _batch(), which gives (data, label, pad) or None at the end.
+    Arguments come as strings too, and unknown ones are ignored, as MXNet's C++
+    iterators do. Subclasses implement _batch(), which gives (data, label, pad) or None
+    at the end.
     """
 
     def __init__(self, batch_size, data_name="data", label_name="softmax_label"):
         super().__init__(int(batch_size))
         if self.batch_size < 1:
-            raise MXNetValueError("%s: batch_size is %s; expected at least 1"
-                                  % (type(self).__name__, batch_size))
+            raise MXNetValueError(
+                "%s: batch_size is %s; expected at least 1"
+                % (type(self).__name__, batch_size)
+            )
         self._names = data_name, label_name
         self._current = None
 
@@ -184,8 +212,9 @@ def required(kind, **arguments):
     """Raises unless every argument is given."""
     missing = [name for name, value in arguments.items() if value is None]
     if missing:
-        raise MXNetValueError("%s: %s is missing; it has no default"
-                              % (kind, " and ".join(missing)))
+        raise MXNetValueError(
+            "%s: %s is missing; it has no default" % (kind, " and ".join(missing))
+        )
 
 
 def flag(value):

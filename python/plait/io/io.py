@@ -9,5 +9,14 @@ from .prefetch import PrefetchingIter
 # Iterators that MXNet has in C++ share this base; isinstance checks go on working.
 MXDataIter = FileIter
 
-__all__ = ["DataBatch", "DataDesc", "DataIter", "ResizeIter", "PrefetchingIter", "NDArrayIter",
-           "MXDataIter", "MNISTIter", "CSVIter"]
+__all__ = [
+    "DataBatch",
+    "DataDesc",
+    "DataIter",
+    "ResizeIter",
+    "PrefetchingIter",
+    "NDArrayIter",
+    "MXDataIter",
+    "MNISTIter",
+    "CSVIter",
+]

@@ -17,8 +17,8 @@ def _next(iterator):
 class PrefetchingIter(DataIter):
     """Joins iterators; each has a thread that is one batch ahead.
 
-    rename_data and rename_label: for each iterator a dict from old to new names. An exception
-    of an iterator is raised by the next() that would have given its batch.
+    rename_data and rename_label: for each iterator a dict from old to new names. An
+    exception of an iterator is raised by the next() that would have given its batch.
     """
 
     def __init__(self, iters, rename_data=None, rename_label=None):
@@ -33,7 +33,9 @@ class PrefetchingIter(DataIter):
         self._fetch()
 
     def _fetch(self):
-        self._pending = [pool.submit(_next, it) for pool, it in zip(self._pools, self.iters)]
+        self._pending = [
+            pool.submit(_next, it) for pool, it in zip(self._pools, self.iters)
+        ]
 
     def __del__(self):
         for pool in getattr(self, "_pools", ()):
@@ -46,7 +48,9 @@ class PrefetchingIter(DataIter):
                 if renames is None:
                     result.append(desc)
                 elif isinstance(desc, DataDesc):
-                    result.append(DataDesc(renames[number][desc.name], desc.shape, desc.dtype))
+                    result.append(
+                        DataDesc(renames[number][desc.name], desc.shape, desc.dtype)
+                    )
                 else:
                     result.append(DataDesc(*desc))
         return result
@@ -63,7 +67,7 @@ class PrefetchingIter(DataIter):
 
     def reset(self):
         for future in self._pending:
-            future.exception()  # waits; what went wrong belongs to the epoch that is left
+            future.exception()  # waits; an error belongs to the epoch that is left
         for iterator in self.iters:
             iterator.reset()
         self._fetch()
@@ -71,16 +75,24 @@ class PrefetchingIter(DataIter):
     def iter_next(self):
         batches = [future.result() for future in self._pending]
         ended = [batch is None for batch in batches]
-        check(all(ended) or not any(ended), "Number of entry mismatches between iterators")
+        check(
+            all(ended) or not any(ended), "Number of entry mismatches between iterators"
+        )
         if ended[0]:
             return False
         first = batches[0]
-        check(all(b.pad == first.pad for b in batches),
-              "Number of entry mismatches between iterators")
+        check(
+            all(b.pad == first.pad for b in batches),
+            "Number of entry mismatches between iterators",
+        )
         self.current_batch = DataBatch(
-            [x for b in batches for x in b.data], [x for b in batches for x in b.label or ()],
-            first.pad, first.index, provide_data=self.provide_data,
-            provide_label=self.provide_label)
+            [x for b in batches for x in b.data],
+            [x for b in batches for x in b.label or ()],
+            first.pad,
+            first.index,
+            provide_data=self.provide_data,
+            provide_label=self.provide_label,
+        )
         self._fetch()
         return True
 

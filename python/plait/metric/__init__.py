@@ -1,12 +1,51 @@
-"""Metrics: running values of how good predictions are, since reset() and over all time."""
+"""Metrics: running values of how good predictions are, since reset() and
+over all time.
+"""
 
-from .base import (CompositeEvalMetric, CustomMetric, EvalMetric, alias, check_label_shapes,
-                   create, np, register)
-from .classification import (F1, MCC, PCC, Accuracy, CrossEntropy, NegativeLogLikelihood,
-                             Perplexity, TopKAccuracy)
+from .base import (
+    CompositeEvalMetric,
+    CustomMetric,
+    EvalMetric,
+    alias,
+    check_label_shapes,
+    create,
+    np,
+    register,
+)
+from .classification import (
+    F1,
+    MCC,
+    PCC,
+    Accuracy,
+    CrossEntropy,
+    NegativeLogLikelihood,
+    Perplexity,
+    TopKAccuracy,
+)
 from .regression import MAE, MSE, RMSE, Caffe, Loss, PearsonCorrelation, Torch
 
-__all__ = ["EvalMetric", "CompositeEvalMetric", "CustomMetric", "Accuracy", "TopKAccuracy", "F1",
-           "MCC", "PCC", "Perplexity", "MAE", "MSE", "RMSE", "CrossEntropy",
-           "NegativeLogLikelihood", "PearsonCorrelation", "Loss", "Torch", "Caffe",
-           "check_label_shapes", "create", "np", "register", "alias"]
+__all__ = [
+    "EvalMetric",
+    "CompositeEvalMetric",
+    "CustomMetric",
+    "Accuracy",
+    "TopKAccuracy",
+    "F1",
+    "MCC",
+    "PCC",
+    "Perplexity",
+    "MAE",
+    "MSE",
+    "RMSE",
+    "CrossEntropy",
+    "NegativeLogLikelihood",
+    "PearsonCorrelation",
+    "Loss",
+    "Torch",
+    "Caffe",
+    "check_label_shapes",
+    "create",
+    "np",
+    "register",
+    "alias",
+]

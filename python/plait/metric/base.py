@@ -16,7 +16,9 @@ def check_label_shapes(labels, preds, wrap=False, shape=False):
     """
     got = (labels.shape, preds.shape) if shape else (len(labels), len(preds))
     if got[0] != got[1]:
-        raise ValueError("Shape of labels %s does not match shape of predictions %s" % got)
+        raise ValueError(
+            "Shape of labels %s does not match shape of predictions %s" % got
+        )
     if wrap:
         labels = [labels] if isinstance(labels, nd.NDArray) else labels
         preds = [preds] if isinstance(preds, nd.NDArray) else preds
@@ -48,8 +50,13 @@ class EvalMetric:
 
     def get_config(self):
         """What create() needs to make an equal metric."""
-        return dict(self._kwargs, metric=type(self).__name__, name=self.name,
-                    output_names=self.output_names, label_names=self.label_names)
+        return dict(
+            self._kwargs,
+            metric=type(self).__name__,
+            name=self.name,
+            output_names=self.output_names,
+            label_names=self.label_names,
+        )
 
     def update_dict(self, label, pred):
         """update() with the named labels and outputs, or all of them in order."""
@@ -57,7 +64,9 @@ class EvalMetric:
 
     def update(self, labels, preds):
         """Takes in lists of labels and predictions of one batch."""
-        raise NotImplementedError("%s: update() is not implemented" % type(self).__name__)
+        raise NotImplementedError(
+            "%s: update() is not implemented" % type(self).__name__
+        )
 
     def _add(self, total, count):
         """Adds to the local and to the global sums."""
@@ -119,7 +128,9 @@ _create = registry.get_create_func(EvalMetric, "metric")
 
 
 def create(metric, *args, **kwargs):
-    """A metric from a name, a function feval(label, pred), a list of those, or a metric."""
+    """A metric from a name, a function feval(label, pred), a list of those, or a
+    metric.
+    """
     if callable(metric):
         return CustomMetric(metric, *args, **kwargs)
     if isinstance(metric, list):
@@ -135,10 +146,16 @@ def create(metric, *args, **kwargs):
 class CompositeEvalMetric(EvalMetric):
     """Several metrics as one."""
 
-    def __init__(self, metrics=None, name="composite", output_names=None, label_names=None):
+    def __init__(
+        self, metrics=None, name="composite", output_names=None, label_names=None
+    ):
         self.metrics = []
-        super().__init__(name, output_names=output_names, label_names=label_names,
-                         has_global_stats=True)
+        super().__init__(
+            name,
+            output_names=output_names,
+            label_names=label_names,
+            has_global_stats=True,
+        )
         self.metrics = [create(m) for m in metrics or ()]
 
     def add(self, metric):
@@ -148,8 +165,9 @@ class CompositeEvalMetric(EvalMetric):
     def get_metric(self, index):
         """The metric number `index`."""
         if not -len(self.metrics) <= index < len(self.metrics):
-            raise ValueError("Metric index %d is out of range 0 and %d"
-                             % (index, len(self.metrics)))
+            raise ValueError(
+                "Metric index %d is out of range 0 and %d" % (index, len(self.metrics))
+            )
         return self.metrics[index]
 
     def update_dict(self, labels, preds):
@@ -187,22 +205,35 @@ class CompositeEvalMetric(EvalMetric):
         return self._joined(m.get_global() for m in self.metrics)
 
     def get_config(self):
-        return dict(super().get_config(), metrics=[m.get_config() for m in self.metrics])
+        return dict(
+            super().get_config(), metrics=[m.get_config() for m in self.metrics]
+        )
 
 
 @register
 class CustomMetric(EvalMetric):
     """feval(label, pred) on NumPy arrays: a value for the batch, or (sum, count)."""
 
-    def __init__(self, feval, name=None, allow_extra_outputs=False, output_names=None,
-                 label_names=None):
+    def __init__(
+        self,
+        feval,
+        name=None,
+        allow_extra_outputs=False,
+        output_names=None,
+        label_names=None,
+    ):
         if name is None:
             name = feval.__name__
             if "<" in name:  # a lambda
                 name = "custom(%s)" % name
-        super().__init__(name, feval=feval, allow_extra_outputs=allow_extra_outputs,
-                         output_names=output_names, label_names=label_names,
-                         has_global_stats=True)
+        super().__init__(
+            name,
+            feval=feval,
+            allow_extra_outputs=allow_extra_outputs,
+            output_names=output_names,
+            label_names=label_names,
+            has_global_stats=True,
+        )
         self._feval = feval
         self._allow_extra_outputs = allow_extra_outputs
 
@@ -219,6 +250,7 @@ class CustomMetric(EvalMetric):
 
 def np(numpy_feval, name=None, allow_extra_outputs=False):
     """A CustomMetric of a function on NumPy arrays."""
+
     def feval(label, pred):
         return numpy_feval(label, pred)
 

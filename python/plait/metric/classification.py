@@ -15,15 +15,22 @@ class Accuracy(EvalMetric):
     """Share of right predictions; scores are reduced by argmax over `axis`."""
 
     def __init__(self, axis=1, name="accuracy", output_names=None, label_names=None):
-        super().__init__(name, axis=axis, output_names=output_names, label_names=label_names,
-                         has_global_stats=True)
+        super().__init__(
+            name,
+            axis=axis,
+            output_names=output_names,
+            label_names=label_names,
+            has_global_stats=True,
+        )
         self.axis = axis
 
     def update(self, labels, preds):
         labels, preds = check_label_shapes(labels, preds, True)
         for label, pred in zip(labels, preds):
             if pred.shape != label.shape:
-                pred = pred.argmax(axis=self.axis)  # on the device: only classes are copied
+                pred = pred.argmax(
+                    axis=self.axis
+                )  # on the device: only classes are copied
             pred = to_numpy(pred).astype("int32").ravel()
             label = to_numpy(label).astype("int32").ravel()
             check_label_shapes(label, pred)
@@ -35,21 +42,33 @@ class Accuracy(EvalMetric):
 class TopKAccuracy(EvalMetric):
     """Share of labels among the top_k highest scores."""
 
-    def __init__(self, top_k=1, name="top_k_accuracy", output_names=None, label_names=None):
-        super().__init__(name, top_k=top_k, output_names=output_names, label_names=label_names,
-                         has_global_stats=True)
+    def __init__(
+        self, top_k=1, name="top_k_accuracy", output_names=None, label_names=None
+    ):
+        super().__init__(
+            name,
+            top_k=top_k,
+            output_names=output_names,
+            label_names=label_names,
+            has_global_stats=True,
+        )
         self.top_k = top_k
-        check(top_k > 1, "Please use Accuracy if top_k is no more than 1, got %s", top_k)
+        check(
+            top_k > 1, "Please use Accuracy if top_k is no more than 1, got %s", top_k
+        )
         self.name += "_%d" % top_k
 
     def get_config(self):
-        return dict(super().get_config(), name=self.name[:-len("_%d" % self.top_k)])
+        return dict(super().get_config(), name=self.name[: -len("_%d" % self.top_k)])
 
     def update(self, labels, preds):
         labels, preds = check_label_shapes(labels, preds, True)
         for label, pred in zip(labels, preds):
-            check(len(pred.shape) <= 2, "Predictions should be no more than 2 dims, got %s",
-                  pred.shape)
+            check(
+                len(pred.shape) <= 2,
+                "Predictions should be no more than 2 dims, got %s",
+                pred.shape,
+            )
             pred = to_numpy(pred).astype("float32", copy=False)
             label = to_numpy(label).astype("int32").ravel()
             check_label_shapes(label, pred)
@@ -107,15 +126,21 @@ class _BinaryCounts:
 
 
 class _BinaryMetric(EvalMetric):
-    """A score of binary counts: the mean over batches (macro) or of all counts (micro)."""
+    """A score of binary counts: the mean over batches (macro) or of all
+    counts (micro).
+    """
 
     _score = None  # the name of a property of _BinaryCounts
 
     def __init__(self, name, output_names, label_names, average):
         self.average = average
         self._local, self._global = _BinaryCounts(), _BinaryCounts()
-        super().__init__(name, output_names=output_names, label_names=label_names,
-                         has_global_stats=True)
+        super().__init__(
+            name,
+            output_names=output_names,
+            label_names=label_names,
+            has_global_stats=True,
+        )
 
     def get_config(self):
         return dict(super().get_config(), average=self.average)
@@ -133,7 +158,9 @@ class _BinaryMetric(EvalMetric):
             self.num_inst = self._local.total
             self.sum_metric = getattr(self._local, self._score) * self.num_inst
             self.global_num_inst = self._global.total
-            self.global_sum_metric = getattr(self._global, self._score) * self.global_num_inst
+            self.global_sum_metric = (
+                getattr(self._global, self._score) * self.global_num_inst
+            )
 
     def reset(self):
         super().reset()
@@ -161,18 +188,28 @@ class MCC(_BinaryMetric):
 
     _score = "mcc"
 
-    def __init__(self, name="mcc", output_names=None, label_names=None, average="macro"):
+    def __init__(
+        self, name="mcc", output_names=None, label_names=None, average="macro"
+    ):
         super().__init__(name, output_names, label_names, average)
 
 
 @register
 class PCC(EvalMetric):
-    """Matthews' correlation for any number of classes, from a growing confusion matrix."""
+    """Matthews' correlation for any number of classes, from a growing
+    confusion matrix.
+    """
 
-    def __init__(self, name="pcc", output_names=None, label_names=None, has_global_stats=True):
+    def __init__(
+        self, name="pcc", output_names=None, label_names=None, has_global_stats=True
+    ):
         self.k = 2
-        super().__init__(name=name, output_names=output_names, label_names=label_names,
-                         has_global_stats=has_global_stats)
+        super().__init__(
+            name=name,
+            output_names=output_names,
+            label_names=label_names,
+            has_global_stats=has_global_stats,
+        )
 
     def _grow(self, classes):
         more = ((0, classes - self.k), (0, classes - self.k))
@@ -197,7 +234,7 @@ class PCC(EvalMetric):
             classes = int(max(pred.max(), label.max())) + 1
             if classes > self.k:
                 self._grow(classes)
-            batch = numpy.bincount(pred * self.k + label, minlength=self.k ** 2)
+            batch = numpy.bincount(pred * self.k + label, minlength=self.k**2)
             batch = batch.reshape(self.k, self.k)
             self.lcm += batch
             self.gcm += batch
@@ -228,10 +265,21 @@ class PCC(EvalMetric):
 class Perplexity(EvalMetric):
     """exp of the mean of -log p[label]; labels equal to ignore_label do not count."""
 
-    def __init__(self, ignore_label, axis=-1, name="perplexity", output_names=None,
-                 label_names=None):
-        super().__init__(name, ignore_label=ignore_label, output_names=output_names,
-                         label_names=label_names, has_global_stats=True)
+    def __init__(
+        self,
+        ignore_label,
+        axis=-1,
+        name="perplexity",
+        output_names=None,
+        label_names=None,
+    ):
+        super().__init__(
+            name,
+            ignore_label=ignore_label,
+            output_names=output_names,
+            label_names=label_names,
+            has_global_stats=True,
+        )
         self.ignore_label = ignore_label
         self.axis = axis
 
@@ -242,13 +290,19 @@ class Perplexity(EvalMetric):
         check_label_shapes(labels, preds)
         total, count = 0.0, 0
         for label, pred in zip(labels, preds):
-            check(label.size == pred.size / pred.shape[-1], "shape mismatch: %s vs. %s",
-                  label.shape, pred.shape)
+            check(
+                label.size == pred.size / pred.shape[-1],
+                "shape mismatch: %s vs. %s",
+                label.shape,
+                pred.shape,
+            )
             label = label.as_in_context(pred.context).reshape((label.size,))
             prob = nd.pick(pred, label.astype("int32"), axis=self.axis)
             count += prob.size
             if self.ignore_label is not None:
-                ignored = (label == self.ignore_label).astype(prob.dtype).reshape(prob.shape)
+                ignored = (
+                    (label == self.ignore_label).astype(prob.dtype).reshape(prob.shape)
+                )
                 count -= int(nd.sum(ignored).asscalar())
                 prob = prob * (1 - ignored) + ignored
             total -= float(nd.sum(nd.log(nd.maximum(1e-10, prob))).asscalar())
@@ -262,8 +316,13 @@ class _Likelihood(EvalMetric):
     """-log(p[label] + eps), per sample."""
 
     def __init__(self, eps, name, output_names, label_names):
-        super().__init__(name, eps=eps, output_names=output_names, label_names=label_names,
-                         has_global_stats=True)
+        super().__init__(
+            name,
+            eps=eps,
+            output_names=output_names,
+            label_names=label_names,
+            has_global_stats=True,
+        )
         self.eps = eps
 
     def update(self, labels, preds):
@@ -271,11 +330,17 @@ class _Likelihood(EvalMetric):
         for label, pred in zip(labels, preds):
             label = to_numpy(label).ravel().astype(numpy.int64)
             count, classes = pred.shape
-            check(len(label) == count, "%d labels for %d predictions", len(label), count)
+            check(
+                len(label) == count, "%d labels for %d predictions", len(label), count
+            )
             if count and not (-classes <= label.min() and label.max() < classes):
-                raise IndexError("%s: labels from %d to %d are out of range for %d classes"
-                                 % (self.name, label.min(), label.max(), classes))
-            if isinstance(pred, nd.NDArray):  # picked on the device: only those are copied
+                raise IndexError(
+                    "%s: labels from %d to %d are out of range for %d classes"
+                    % (self.name, label.min(), label.max(), classes)
+                )
+            if isinstance(
+                pred, nd.NDArray
+            ):  # picked on the device: only those are copied
                 where = nd.array(label % classes, ctx=pred.context, dtype="int32")
                 prob = nd.pick(pred, where, axis=1).asnumpy()
             else:
@@ -288,7 +353,9 @@ class _Likelihood(EvalMetric):
 class CrossEntropy(_Likelihood):
     """Mean of -log(p[label] + eps)."""
 
-    def __init__(self, eps=1e-12, name="cross-entropy", output_names=None, label_names=None):
+    def __init__(
+        self, eps=1e-12, name="cross-entropy", output_names=None, label_names=None
+    ):
         super().__init__(eps, name, output_names, label_names)
 
 

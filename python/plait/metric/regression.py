@@ -16,8 +16,12 @@ class _Error(EvalMetric):
     """The mean over batches of an error of each batch."""
 
     def __init__(self, name, output_names, label_names):
-        super().__init__(name, output_names=output_names, label_names=label_names,
-                         has_global_stats=True)
+        super().__init__(
+            name,
+            output_names=output_names,
+            label_names=label_names,
+            has_global_stats=True,
+        )
 
     def _error(self, difference):
         raise NotImplementedError
@@ -47,7 +51,7 @@ class MSE(_Error):
         super().__init__(name, output_names, label_names)
 
     def _error(self, difference):
-        return (difference ** 2.0).mean()
+        return (difference**2.0).mean()
 
 
 @register
@@ -58,7 +62,7 @@ class RMSE(_Error):
         super().__init__(name, output_names, label_names)
 
     def _error(self, difference):
-        return numpy.sqrt((difference ** 2.0).mean())
+        return numpy.sqrt((difference**2.0).mean())
 
 
 class _Moments:
@@ -83,18 +87,28 @@ class _Moments:
     @property
     def correlation(self):
         """Pearson's."""
-        return self.products[0, 1] / numpy.sqrt(self.products[0, 0] * self.products[1, 1])
+        return self.products[0, 1] / numpy.sqrt(
+            self.products[0, 0] * self.products[1, 1]
+        )
 
 
 @register
 @alias("pearsonr")
 class PearsonCorrelation(EvalMetric):
-    """Pearson's correlation: the mean over batches (macro), or of all values (micro)."""
+    """Pearson's correlation: the mean over batches (macro), or of all
+    values (micro).
+    """
 
-    def __init__(self, name="pearsonr", output_names=None, label_names=None, average="macro"):
+    def __init__(
+        self, name="pearsonr", output_names=None, label_names=None, average="macro"
+    ):
         self.average = average
-        super().__init__(name, output_names=output_names, label_names=label_names,
-                         has_global_stats=True)
+        super().__init__(
+            name,
+            output_names=output_names,
+            label_names=label_names,
+            has_global_stats=True,
+        )
 
     def get_config(self):
         return dict(super().get_config(), average=self.average)
@@ -134,8 +148,12 @@ class Loss(EvalMetric):
     """The mean of all outputs; labels are ignored."""
 
     def __init__(self, name="loss", output_names=None, label_names=None):
-        super().__init__(name, output_names=output_names, label_names=label_names,
-                         has_global_stats=True)
+        super().__init__(
+            name,
+            output_names=output_names,
+            label_names=label_names,
+            has_global_stats=True,
+        )
 
     def update(self, _, preds):
         for pred in [preds] if isinstance(preds, nd.NDArray) else preds:

@@ -23,8 +23,15 @@ class _TwoMoments(Optimizer):
 class Adam(_TwoMoments):
     """G = clip(s*g + wd*w); w -= lr_t * mean(G) / (sqrt(mean(G^2)) + epsilon)."""
 
-    def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8,
-                 lazy_update=True, **kwargs):
+    def __init__(
+        self,
+        learning_rate=0.001,
+        beta1=0.9,
+        beta2=0.999,
+        epsilon=1e-8,
+        lazy_update=True,
+        **kwargs,
+    ):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.beta1 = beta1
         self.beta2 = beta2
@@ -36,18 +43,32 @@ class Adam(_TwoMoments):
         counts = self._index_update_count
         factors = {}
         for t in {counts[i] for i in indices}:
-            factors[t] = math.sqrt(1.0 - self.beta2 ** t) / (1.0 - self.beta1 ** t)
-        return [lr * factors[counts[i]] for lr, i in zip(self._get_lrs(indices), indices)]
+            factors[t] = math.sqrt(1.0 - self.beta2**t) / (1.0 - self.beta1**t)
+        return [
+            lr * factors[counts[i]] for lr, i in zip(self._get_lrs(indices), indices)
+        ]
 
     def _options(self):
-        return self._gradient_options(beta1=self.beta1, beta2=self.beta2,
-                                      epsilon=self.epsilon, lazy_update=self.lazy_update)
+        return self._gradient_options(
+            beta1=self.beta1,
+            beta2=self.beta2,
+            epsilon=self.epsilon,
+            lazy_update=self.lazy_update,
+        )
 
     def update(self, index, weight, grad, state):
         self._update_count(index)
         mean, variance = state
-        nd.adam_update(weight, grad, mean, variance, out=weight, lr=self._rates((index,))[0],
-                       wd=self._get_wd(index), **self._options())
+        nd.adam_update(
+            weight,
+            grad,
+            mean,
+            variance,
+            out=weight,
+            lr=self._rates((index,))[0],
+            wd=self._get_wd(index),
+            **self._options(),
+        )
 
     def update_multi(self, indices, weights, grads, states):
         own = type(self).update is not Adam.update  # a subclass with its own rule
@@ -56,8 +77,15 @@ class Adam(_TwoMoments):
             return
         self._update_count(indices)
         means, variances = zip(*states)
-        fused.adam(weights, grads, means, variances, self._rates(indices),
-                   self._get_wds(indices), **self._options())
+        fused.adam(
+            weights,
+            grads,
+            means,
+            variances,
+            self._rates(indices),
+            self._get_wds(indices),
+            **self._options(),
+        )
 
 
 @register
@@ -81,10 +109,19 @@ class Adamax(_TwoMoments):
 
 @register
 class Nadam(_TwoMoments):
-    """Adam with Nesterov's momentum; the momentum schedule is shared by all parameters."""
+    """Adam with Nesterov's momentum; the momentum schedule is shared by all
+    parameters.
+    """
 
-    def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8,
-                 schedule_decay=0.004, **kwargs):
+    def __init__(
+        self,
+        learning_rate=0.001,
+        beta1=0.9,
+        beta2=0.999,
+        epsilon=1e-8,
+        schedule_decay=0.004,
+        **kwargs,
+    ):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.beta1 = beta1
         self.beta2 = beta2
@@ -135,18 +172,41 @@ class FTML(Optimizer):
         self._update_count(index)
         d, v, z = state
         options = {"clip_grad": self.clip_gradient} if self.clip_gradient else {}
-        nd.ftml_update(weight, grad, d, v, z, out=weight, lr=self._get_lr(index),
-                       wd=self._get_wd(index), beta1=self.beta1, beta2=self.beta2,
-                       epsilon=self.epsilon, rescale_grad=self.rescale_grad,
-                       t=self._index_update_count[index], **options)
+        nd.ftml_update(
+            weight,
+            grad,
+            d,
+            v,
+            z,
+            out=weight,
+            lr=self._get_lr(index),
+            wd=self._get_wd(index),
+            beta1=self.beta1,
+            beta2=self.beta2,
+            epsilon=self.epsilon,
+            rescale_grad=self.rescale_grad,
+            t=self._index_update_count[index],
+            **options,
+        )
 
 
 @register
 class LAMB(_TwoMoments):
-    """Adam's step, scaled layer by layer to the norm of the weight, for large batches."""
+    """Adam's step, scaled layer by layer to the norm of the weight, for
+    large batches.
+    """
 
-    def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-6,
-                 lower_bound=None, upper_bound=None, bias_correction=True, **kwargs):
+    def __init__(
+        self,
+        learning_rate=0.001,
+        beta1=0.9,
+        beta2=0.999,
+        epsilon=1e-6,
+        lower_bound=None,
+        upper_bound=None,
+        bias_correction=True,
+        **kwargs,
+    ):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.beta1 = beta1
         self.beta2 = beta2
@@ -158,8 +218,12 @@ class LAMB(_TwoMoments):
         self.aggregate_num = max(1, min(45, aggregation_size(45)))
 
     def _options(self):
-        return self._gradient_options(beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon,
-                                      bias_correction=self.bias_correction)
+        return self._gradient_options(
+            beta1=self.beta1,
+            beta2=self.beta2,
+            epsilon=self.epsilon,
+            bias_correction=self.bias_correction,
+        )
 
     def _bounds(self):
         bounds = {"lower_bound": self.lower_bound, "upper_bound": self.upper_bound}
@@ -170,13 +234,18 @@ class LAMB(_TwoMoments):
 
     def update(self, index, weight, grad, state):
         self._update_count(index)
-        options = dict(wd=self._get_wd(index), t=self._index_update_count[index],
-                       **self._options())
+        options = dict(
+            wd=self._get_wd(index), t=self._index_update_count[index], **self._options()
+        )
         bounds = dict(lr=self._get_lr(index), out=weight, **self._bounds())
         if self._uses_master(weight):
             master, (mean, variance) = state
-            step = nd.mp_lamb_update_phase1(weight, grad, mean, variance, master, **options)
-            nd.mp_lamb_update_phase2(weight, step, master.norm(), step.norm(), master, **bounds)
+            step = nd.mp_lamb_update_phase1(
+                weight, grad, mean, variance, master, **options
+            )
+            nd.mp_lamb_update_phase2(
+                weight, step, master.norm(), step.norm(), master, **bounds
+            )
         else:
             mean, variance = state
             step = nd.lamb_update_phase1(weight, grad, mean, variance, **options)
@@ -194,13 +263,20 @@ class LAMB(_TwoMoments):
                 self.update(*arguments)
             return
         self._update_count(indices)
-        options = dict(out=weights, lrs=self._get_lrs(indices), wds=self._get_wds(indices),
-                       step_count=[self._index_update_count[i] for i in indices],
-                       **self._options(), **self._bounds())
+        options = dict(
+            out=weights,
+            lrs=self._get_lrs(indices),
+            wds=self._get_wds(indices),
+            step_count=[self._index_update_count[i] for i in indices],
+            **self._options(),
+            **self._bounds(),
+        )
         if self._uses_master(weights[0]):
             masters, moments = zip(*states)
             means, variances = zip(*moments)
-            nd.contrib.multi_mp_lamb_update(weights, grads, means, variances, masters, **options)
+            nd.contrib.multi_mp_lamb_update(
+                weights, grads, means, variances, masters, **options
+            )
         else:
             means, variances = zip(*states)
             nd.contrib.multi_lamb_update(weights, grads, means, variances, **options)

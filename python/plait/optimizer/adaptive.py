@@ -19,8 +19,15 @@ class AdaGrad(Optimizer):
         self._update_count(index)
         lr, wd = self._get_lr(index), self._get_wd(index)
         if grad.stype == "row_sparse":
-            nd.sparse.adagrad_update(weight, grad, state, out=weight, lr=lr, wd=wd,
-                                     **self._gradient_options(epsilon=self.float_stable_eps))
+            nd.sparse.adagrad_update(
+                weight,
+                grad,
+                state,
+                out=weight,
+                lr=lr,
+                wd=wd,
+                **self._gradient_options(epsilon=self.float_stable_eps),
+            )
             return
         grad = self._clipped(grad)
         state[:] += nd.square(grad)
@@ -32,12 +39,20 @@ class AdaGrad(Optimizer):
 class RMSProp(Optimizer):
     """n = mean(G^2); w -= lr * G / sqrt(n + epsilon); centered takes mean(G)^2 off n.
 
-    gamma1 is the mean's decay; gamma2 the momentum of the centered form. clip_weights limits
-    the weights afterwards.
+    gamma1 is the mean's decay; gamma2 the momentum of the centered form. clip_weights
+    limits the weights afterwards.
     """
 
-    def __init__(self, learning_rate=0.001, gamma1=0.9, gamma2=0.9, epsilon=1e-8,
-                 centered=False, clip_weights=None, **kwargs):
+    def __init__(
+        self,
+        learning_rate=0.001,
+        gamma1=0.9,
+        gamma2=0.9,
+        epsilon=1e-8,
+        centered=False,
+        clip_weights=None,
+        **kwargs,
+    ):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.gamma1 = gamma1
         self.gamma2 = gamma2
@@ -46,8 +61,10 @@ class RMSProp(Optimizer):
         self.clip_weights = clip_weights
 
     def create_state(self, index, weight):
-        return tuple(zeros_like(weight, weight.stype, dtype="float32")
-                     for _ in range(3 if self.centered else 1))
+        return tuple(
+            zeros_like(weight, weight.stype, dtype="float32")
+            for _ in range(3 if self.centered else 1)
+        )
 
     def update(self, index, weight, grad, state):
         self._update_count(index)
@@ -57,7 +74,9 @@ class RMSProp(Optimizer):
         options.update(out=weight, lr=self._get_lr(index), wd=self._get_wd(index))
         if self.centered:
             n, g, delta = state
-            nd.rmspropalex_update(weight, grad, n, g, delta, gamma2=self.gamma2, **options)
+            nd.rmspropalex_update(
+                weight, grad, n, g, delta, gamma2=self.gamma2, **options
+            )
         else:
             nd.rmsprop_update(weight, grad, state[0], **options)
 
@@ -72,7 +91,10 @@ class AdaDelta(Optimizer):
         self.epsilon = epsilon
 
     def create_state(self, index, weight):
-        return (zeros_like(weight, dtype="float32"), zeros_like(weight, dtype="float32"))
+        return (
+            zeros_like(weight, dtype="float32"),
+            zeros_like(weight, dtype="float32"),
+        )
 
     def update(self, index, weight, grad, state):
         wd = self._get_wd(index)
@@ -95,15 +117,24 @@ class Ftrl(Optimizer):
         self.beta = beta
 
     def create_state(self, index, weight):
-        return (zeros_like(weight, weight.stype, dtype="float32"),
-                zeros_like(weight, weight.stype, dtype="float32"))  # z, n
+        return (
+            zeros_like(weight, weight.stype, dtype="float32"),
+            zeros_like(weight, weight.stype, dtype="float32"),
+        )  # z, n
 
     def update(self, index, weight, grad, state):
         self._update_count(index)
         z, n = state
-        nd.ftrl_update(weight, grad, z, n, out=weight, lr=self._get_lr(index),
-                       wd=self._get_wd(index),
-                       **self._gradient_options(lamda1=self.lamda1, beta=self.beta))
+        nd.ftrl_update(
+            weight,
+            grad,
+            z,
+            n,
+            out=weight,
+            lr=self._get_lr(index),
+            wd=self._get_wd(index),
+            **self._gradient_options(lamda1=self.lamda1, beta=self.beta),
+        )
 
 
 @register

@@ -1,4 +1,6 @@
-"""Optimizer: the base of all update rules; learning rates, weight decay and update counts."""
+"""Optimizer: the base of all update rules; learning rates, weight decay and update
+counts.
+"""
 
 import os
 import warnings
@@ -13,17 +15,28 @@ from ..util import is_np_array
 class Optimizer:
     """Updates weights in place. Subclasses implement create_state() and update().
 
-    rescale_grad multiplies every gradient first; clip_gradient then limits each element. The
-    rate is learning_rate, or lr_scheduler's at the number of updates, times the parameter's
-    multiplier; weight decay wd likewise. multi_precision keeps float32 copies of float16
-    weights. param_idx2name names the indices; param_dict gives their Parameters.
+    rescale_grad multiplies every gradient first; clip_gradient then limits each
+    element. The rate is learning_rate, or lr_scheduler's at the number of updates,
+    times the parameter's multiplier; weight decay wd likewise. multi_precision keeps
+    float32 copies of float16 weights. param_idx2name names the indices; param_dict
+    gives their Parameters.
     """
 
     opt_registry = {}
 
-    def __init__(self, rescale_grad=1.0, param_idx2name=None, wd=0.0, clip_gradient=None,
-                 learning_rate=None, lr_scheduler=None, sym=None, begin_num_update=0,
-                 multi_precision=False, param_dict=None):
+    def __init__(
+        self,
+        rescale_grad=1.0,
+        param_idx2name=None,
+        wd=0.0,
+        clip_gradient=None,
+        learning_rate=None,
+        lr_scheduler=None,
+        sym=None,
+        begin_num_update=0,
+        multi_precision=False,
+        param_dict=None,
+    ):
         self.rescale_grad = rescale_grad
         self.lr_scheduler = lr_scheduler
         if lr_scheduler is None:
@@ -31,8 +44,11 @@ class Optimizer:
         else:
             self.lr = learning_rate
             if learning_rate is not None and lr_scheduler.base_lr != learning_rate:
-                warnings.warn("learning rate from ``lr_scheduler`` has been overwritten by "
-                              "``learning_rate`` in optimizer.", stacklevel=3)
+                warnings.warn(
+                    "learning rate from ``lr_scheduler`` has been overwritten by "
+                    "``learning_rate`` in optimizer.",
+                    stacklevel=3,
+                )
                 lr_scheduler.base_lr = learning_rate
         self.wd = wd
         self.clip_gradient = clip_gradient
@@ -40,14 +56,19 @@ class Optimizer:
         self.aggregate_num = 0
         self.begin_num_update = begin_num_update
         self.num_update = begin_num_update
-        # Update counts by device number, then by index; the second name is the device in use.
+        # Update counts by device number, then by index; the second name is the device
+        # in use.
         self._all_index_update_counts = {0: {}}
         self._index_update_count = self._all_index_update_counts[0]
-        check(param_idx2name is None or isinstance(param_idx2name, dict),
-              "param_idx2name should be a dict of param indexes to names, got %s",
-              type(param_idx2name).__name__)
+        check(
+            param_idx2name is None or isinstance(param_idx2name, dict),
+            "param_idx2name should be a dict of param indexes to names, got %s",
+            type(param_idx2name).__name__,
+        )
         self.idx2name = dict(param_idx2name or {})
-        self.sym_info = (sym.attr_dict(), sym.list_arguments()) if sym is not None else ()
+        self.sym_info = (
+            (sym.attr_dict(), sym.list_arguments()) if sym is not None else ()
+        )
         self.param_dict = param_dict if param_dict else {}
         self.allow_np_array = is_np_array()
         self.set_lr_mult({})
@@ -60,9 +81,11 @@ class Optimizer:
         name = klass.__name__.lower()
         old = Optimizer.opt_registry.get(name)
         if old is not None:
-            warnings.warn("WARNING: New optimizer %s.%s is overriding existing optimizer %s.%s"
-                          % (klass.__module__, klass.__name__, old.__module__, old.__name__),
-                          stacklevel=2)
+            warnings.warn(
+                "WARNING: New optimizer %s.%s is overriding existing optimizer %s.%s"
+                % (klass.__module__, klass.__name__, old.__module__, old.__name__),
+                stacklevel=2,
+            )
         Optimizer.opt_registry[name] = klass
         return klass
 
@@ -71,8 +94,10 @@ class Optimizer:
         """An optimizer by name, in any case: 'sgd', 'Adam', ..."""
         klass = Optimizer.opt_registry.get(name.lower())
         if klass is None:
-            raise ValueError("Cannot find optimizer %s; known are %s"
-                             % (name, ", ".join(sorted(Optimizer.opt_registry))))
+            raise ValueError(
+                "Cannot find optimizer %s; known are %s"
+                % (name, ", ".join(sorted(Optimizer.opt_registry)))
+            )
         return klass(**kwargs)
 
     # State and update.
@@ -89,7 +114,9 @@ class Optimizer:
 
     def update(self, index, weight, grad, state):
         """Updates one weight in place."""
-        raise NotImplementedError("%s: update() is not implemented" % type(self).__name__)
+        raise NotImplementedError(
+            "%s: update() is not implemented" % type(self).__name__
+        )
 
     def update_multi_precision(self, index, weight, grad, state):
         """update(), through the float32 copy where there is one."""
@@ -101,7 +128,9 @@ class Optimizer:
             self.update(index, weight, grad, state)
 
     def update_multi(self, indices, weights, grads, states):
-        """Updates several weights of one device; rules with a fused operator override it."""
+        """Updates several weights of one device; rules with a fused operator override
+        it.
+        """
         for index, weight, grad, state in zip(indices, weights, grads, states):
             self.update_multi_precision(index, weight, grad, state)
 
@@ -110,9 +139,12 @@ class Optimizer:
         if weight.dtype != np.float16:
             return False
         if not self.multi_precision:
-            warnings.warn("Accumulating with float16 in optimizer can lead to poor accuracy or "
-                          "slow convergence. Consider using multi_precision=True option of the "
-                          "optimizer", stacklevel=4)
+            warnings.warn(
+                "Accumulating with float16 in optimizer can lead to poor accuracy or "
+                "slow convergence. Consider using multi_precision=True option of the "
+                "optimizer",
+                stacklevel=4,
+            )
         return self.multi_precision
 
     def _clipped(self, grad):
@@ -141,10 +173,12 @@ class Optimizer:
     def set_learning_rate(self, lr):
         """Sets the rate; an error where a scheduler decides it."""
         if self.lr_scheduler is not None:
-            raise UserWarning("LRScheduler of the optimizer has already been defined. Note that "
-                              "set_learning_rate can mutate the value of the learning rate of "
-                              "the optimizer only when the LRScheduler of the optimizer is "
-                              "undefined.")
+            raise UserWarning(
+                "LRScheduler of the optimizer has already been defined. Note that "
+                "set_learning_rate can mutate the value of the learning rate of "
+                "the optimizer only when the LRScheduler of the optimizer is "
+                "undefined."
+            )
         self.lr = lr
 
     def set_lr_scale(self, args_lrscale):
@@ -156,8 +190,11 @@ class Optimizer:
         if not self.sym_info:
             return {}
         attributes, names = self.sym_info
-        return {name: float(attributes[name][key]) for name in names
-                if key in attributes.get(name, ())}
+        return {
+            name: float(attributes[name][key])
+            for name in names
+            if key in attributes.get(name, ())
+        }
 
     def set_lr_mult(self, args_lr_mult):
         """Sets multipliers of the rate by index or name, over those of the symbol."""
@@ -169,14 +206,20 @@ class Optimizer:
         return name.endswith(("_weight", "_gamma"))
 
     def set_wd_mult(self, args_wd_mult):
-        """Sets multipliers of weight decay by index or name; biases have 0 by default."""
-        self.wd_mult = {name: 0.0 for name in self.idx2name.values() if not self._decays(name)}
+        """Sets multipliers of weight decay by index or name; biases have 0
+        by default.
+        """
+        self.wd_mult = {
+            name: 0.0 for name in self.idx2name.values() if not self._decays(name)
+        }
         self.wd_mult.update(self._symbol_multipliers("__wd_mult__"))
         self.wd_mult.update(args_wd_mult)
 
     def _set_current_context(self, device_id):
         """Chooses the device whose update counts are used."""
-        self._index_update_count = self._all_index_update_counts.setdefault(device_id, {})
+        self._index_update_count = self._all_index_update_counts.setdefault(
+            device_id, {}
+        )
 
     def _update_count(self, index):
         """Counts one update of an index, or of each in a list."""
@@ -193,8 +236,11 @@ class Optimizer:
         scheduler = self.lr_scheduler
         lr = self.lr if scheduler is None else scheduler(self.num_update)
         params = self.param_dict
-        return [lr * (params[i].lr_mult if i in params
-                      else self._multiplier(self.lr_mult, i)) for i in indices]
+        return [
+            lr
+            * (params[i].lr_mult if i in params else self._multiplier(self.lr_mult, i))
+            for i in indices
+        ]
 
     def _get_lr(self, index):
         """The rate of one index."""
@@ -203,8 +249,11 @@ class Optimizer:
     def _get_wds(self, indices):
         """The weight decays of several indices."""
         wd, params = self.wd, self.param_dict
-        return [wd * (params[i].wd_mult if i in params
-                      else self._multiplier(self.wd_mult, i)) for i in indices]
+        return [
+            wd
+            * (params[i].wd_mult if i in params else self._multiplier(self.wd_mult, i))
+            for i in indices
+        ]
 
     def _get_wd(self, index):
         """The weight decay of one index."""
@@ -226,7 +275,9 @@ class Optimizer:
         self.param_dict = {}
         # After pickling the two may be different objects.
         counts = self._all_index_update_counts
-        device = next((d for d, c in counts.items() if c == self._index_update_count), 0)
+        device = next(
+            (d for d, c in counts.items() if c == self._index_update_count), 0
+        )
         self._index_update_count = counts.setdefault(device, {})
 
 

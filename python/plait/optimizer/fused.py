@@ -10,10 +10,19 @@ def _interleave(*lists):
 
 def sgd(weights, grads, momenta, masters, lrs, wds, **options):
     """SGD on dense arrays. momenta None: without; masters: float32 copies, or None."""
-    name = "multi_%ssgd_%supdate" % ("mp_" if masters else "", "mom_" if momenta else "")
+    name = "multi_%ssgd_%supdate" % (
+        "mp_" if masters else "",
+        "mom_" if momenta else "",
+    )
     lists = [x for x in (weights, grads, momenta, masters) if x]
-    getattr(nd, name)(*_interleave(*lists), out=weights, num_weights=len(weights), lrs=lrs,
-                      wds=wds, **options)
+    getattr(nd, name)(
+        *_interleave(*lists),
+        out=weights,
+        num_weights=len(weights),
+        lrs=lrs,
+        wds=wds,
+        **options,
+    )
 
 
 def adam(weights, grads, means, variances, lrs, wds, **options):

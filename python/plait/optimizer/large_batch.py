@@ -12,12 +12,19 @@ from .sgd import SGD, _Momentum
 class LARS(SGD):
     """SGD with rates eta * |w| / (|s*g| + wd*|w| + eps) relative to the global one.
 
-    Parameters named ...gamma, ...beta or ...bias keep the global rate. momentum_correction
-    scales the momentum when the rate changes.
+    Parameters named ...gamma, ...beta or ...bias keep the global rate.
+    momentum_correction scales the momentum when the rate changes.
     """
 
-    def __init__(self, momentum=0.0, lazy_update=True, eta=0.001, eps=0,
-                 momentum_correction=True, **kwargs):
+    def __init__(
+        self,
+        momentum=0.0,
+        lazy_update=True,
+        eta=0.001,
+        eps=0,
+        momentum_correction=True,
+        **kwargs,
+    ):
         super().__init__(momentum=momentum, lazy_update=lazy_update, **kwargs)
         self.momentum_correction = momentum_correction
         self.eta = eta
@@ -37,7 +44,9 @@ class LARS(SGD):
         return super()._get_lrs(indices)
 
     def _is_scaled(self, index):
-        return not self.idx2name.get(index, str(index)).endswith(("gamma", "beta", "bias"))
+        return not self.idx2name.get(index, str(index)).endswith(
+            ("gamma", "beta", "bias")
+        )
 
     def _options(self):
         options = super()._options()
@@ -50,7 +59,7 @@ class LARS(SGD):
         lrs, wds = self._get_lrs(indices), self._get_wds(indices)
         scaled = [k for k, i in enumerate(indices) if self._is_scaled(i)]
         norms = _norms([weights[k] for k in scaled] + [grads[k] for k in scaled])
-        for k, w_norm, g_norm in zip(scaled, norms, norms[len(scaled):]):
+        for k, w_norm, g_norm in zip(scaled, norms, norms[len(scaled) :]):
             g_norm *= self.rescale_grad
             if w_norm > 0.0 and g_norm > 0.0:
                 lrs[k] *= self.eta * w_norm / (g_norm + wds[k] * w_norm + self.eps)
@@ -61,22 +70,40 @@ def _norms(arrays):
     """The 2-norms of several arrays, with one wait."""
     if not arrays:
         return []
-    norms = [nd.norm(a if a.dtype == "float32" else a.astype("float32")).reshape((1,))
-             for a in arrays]
+    norms = [
+        nd.norm(a if a.dtype == "float32" else a.astype("float32")).reshape((1,))
+        for a in arrays
+    ]
     return nd.concat(*norms, dim=0).asnumpy().tolist()
 
 
 @register
 class LBSGD(_Momentum):
-    """Averages `batch_scale` gradients into one step, with a warmed-up or layer-wise rate."""
+    """Averages `batch_scale` gradients into one step, with a warmed-up or layer-wise
+    rate.
+    """
 
-    def __init__(self, momentum=0.0, multi_precision=False, warmup_strategy="linear",
-                 warmup_epochs=5, batch_scale=1, updates_per_epoch=32, begin_epoch=0,
-                 num_epochs=60, **kwargs):
+    def __init__(
+        self,
+        momentum=0.0,
+        multi_precision=False,
+        warmup_strategy="linear",
+        warmup_epochs=5,
+        batch_scale=1,
+        updates_per_epoch=32,
+        begin_epoch=0,
+        num_epochs=60,
+        **kwargs,
+    ):
         super().__init__(multi_precision=multi_precision, **kwargs)
-        logging.info("Running Large-Batch SGD Algorithm (batch_scale=%f, warmup_epochs=%d, "
-                     "warmup_strategy=%s, updates_per_epoch=%d)", batch_scale, warmup_epochs,
-                     warmup_strategy, updates_per_epoch)
+        logging.info(
+            "Running Large-Batch SGD Algorithm (batch_scale=%f, warmup_epochs=%d, "
+            "warmup_strategy=%s, updates_per_epoch=%d)",
+            batch_scale,
+            warmup_epochs,
+            warmup_strategy,
+            updates_per_epoch,
+        )
         self.momentum = momentum
         self.warmup_strategy = warmup_strategy
         self.warmup_epochs = warmup_epochs
@@ -92,8 +119,11 @@ class LBSGD(_Momentum):
         highest = float(self.batch_scale)
         if nup >= steps:
             return highest
-        curve = {"linear": lambda x: x, "power2": lambda x: x * x, "sqrt": math.sqrt}.get(
-            self.warmup_strategy)
+        curve = {
+            "linear": lambda x: x,
+            "power2": lambda x: x * x,
+            "sqrt": math.sqrt,
+        }.get(self.warmup_strategy)
         if steps <= 1 or curve is None:
             return 1.0
         return 1.0 + (highest - 1) * curve(nup / float(steps))
@@ -101,7 +131,7 @@ class LBSGD(_Momentum):
     @staticmethod
     def _get_lars(weight, grad, wd):
         w_norm, g_norm = _norms([weight, grad])
-        w2, g2 = w_norm ** 2, g_norm ** 2
+        w2, g2 = w_norm**2, g_norm**2
         return min(max(math.sqrt(w2 / (g2 + wd * w2 + 1e-18)), 0.01), 100)
 
     def update(self, index, weight, grad, state):

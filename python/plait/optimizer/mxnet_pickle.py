@@ -4,23 +4,48 @@ import io
 import pickle
 import struct
 
-
 from .. import ndarray as nd
 from ..error import MXNetValueError
 
 # Plain containers and NumPy's own way to rebuild arrays; nothing that calls out.
 _ALLOWED = {
-    ("builtins", "set"), ("builtins", "frozenset"), ("builtins", "complex"),
-    ("builtins", "bytearray"), ("builtins", "slice"), ("__builtin__", "set"),
-    ("collections", "OrderedDict"), ("collections", "defaultdict"), ("builtins", "dict"),
-    ("builtins", "int"), ("builtins", "float"), ("builtins", "list"), ("builtins", "object"),
-    ("_codecs", "encode"), ("copyreg", "_reconstructor"), ("copy_reg", "_reconstructor"),
-    ("numpy", "dtype"), ("numpy", "ndarray"),
-    ("numpy.core.multiarray", "_reconstruct"), ("numpy.core.multiarray", "scalar"),
-    ("numpy._core.multiarray", "_reconstruct"), ("numpy._core.multiarray", "scalar"),
+    ("builtins", "set"),
+    ("builtins", "frozenset"),
+    ("builtins", "complex"),
+    ("builtins", "bytearray"),
+    ("builtins", "slice"),
+    ("__builtin__", "set"),
+    ("collections", "OrderedDict"),
+    ("collections", "defaultdict"),
+    ("builtins", "dict"),
+    ("builtins", "int"),
+    ("builtins", "float"),
+    ("builtins", "list"),
+    ("builtins", "object"),
+    ("_codecs", "encode"),
+    ("copyreg", "_reconstructor"),
+    ("copy_reg", "_reconstructor"),
+    ("numpy", "dtype"),
+    ("numpy", "ndarray"),
+    ("numpy.core.multiarray", "_reconstruct"),
+    ("numpy.core.multiarray", "scalar"),
+    ("numpy._core.multiarray", "_reconstruct"),
+    ("numpy._core.multiarray", "scalar"),
 }
-_SCALARS = {"float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8",
-            "uint16", "uint32", "uint64", "bool_"}
+_SCALARS = {
+    "float16",
+    "float32",
+    "float64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "bool_",
+}
 _ARRAYS = {"NDArray", "RowSparseNDArray", "CSRNDArray", "ndarray"}
 
 
@@ -38,8 +63,9 @@ class _Stored:
         if self.record is None:
             return None
         record = bytes(self.record)
-        return nd.load_frombuffer(struct.pack("<QQQ", 0x112, 0, 1) + record
-                                  + struct.pack("<Q", 0))[0]
+        return nd.load_frombuffer(
+            struct.pack("<QQQ", 0x112, 0, 1) + record + struct.pack("<Q", 0)
+        )[0]
 
 
 class _Unpickler(pickle.Unpickler):
@@ -47,9 +73,14 @@ class _Unpickler(pickle.Unpickler):
 
     def find_class(self, module, name):
         from .state_file import find_optimizer, find_scheduler
+
         package = module.split(".")[0]
         if package in ("mxnet", "plait"):
-            if name in _ARRAYS and "ndarray" in module or module.endswith(".numpy.multiarray"):
+            if (
+                name in _ARRAYS
+                and "ndarray" in module
+                or module.endswith(".numpy.multiarray")
+            ):
                 return _Stored
             if ".optimizer" in module or module.endswith(".contrib"):
                 return find_optimizer(name)
@@ -57,9 +88,10 @@ class _Unpickler(pickle.Unpickler):
                 return find_scheduler(name)
         if (module, name) in _ALLOWED or (module == "numpy" and name in _SCALARS):
             return super().find_class(module, name)
-        raise MXNetValueError("optimizer states: the pickle wants %s.%s, which is not allowed; "
-                              "only MXNet's own arrays, optimizers and schedulers are"
-                              % (module, name))
+        raise MXNetValueError(
+            "optimizer states: the pickle wants %s.%s, which is not allowed; "
+            "only MXNet's own arrays, optimizers and schedulers are" % (module, name)
+        )
 
 
 def _loaded(value):
@@ -80,18 +112,19 @@ def loads(data):
     except MXNetValueError:
         raise
     except Exception as e:  # a damaged pickle can raise anything
-        raise MXNetValueError("optimizer states: neither Plait's format nor a pickle of MXNet's: "
-                              "%s: %s" % (type(e).__name__, e)) from None
+        raise MXNetValueError(
+            "optimizer states: neither Plait's format nor a pickle of MXNet's: "
+            "%s: %s" % (type(e).__name__, e)
+        ) from None
     optimizer = None
     if isinstance(content, tuple) and len(content) == 2:
         content, optimizer = content
     if not isinstance(content, dict):
-        raise MXNetValueError("optimizer states: got a %s; expected a dict"
-                              % type(content).__name__)
+        raise MXNetValueError(
+            "optimizer states: got a %s; expected a dict" % type(content).__name__
+        )
     if optimizer is not None:
         for name, value in list(vars(optimizer).items()):
             setattr(optimizer, name, _loaded(value))
         optimizer.idx2name = dict(getattr(optimizer, "idx2name", {}))
     return _loaded(content), optimizer
-
-

@@ -28,8 +28,11 @@ class _Momentum(Optimizer):
         return zeros_like(weight, weight.stype if self.lazy_update else "default")
 
     def _uses_master(self, weight, state):
-        return (self.multi_precision and weight.dtype == np.float16
-                and isinstance(state, (tuple, list)))
+        return (
+            self.multi_precision
+            and weight.dtype == np.float16
+            and isinstance(state, (tuple, list))
+        )
 
     def _options(self):
         options = self._gradient_options()
@@ -75,16 +78,34 @@ class SGD(_Momentum):
         if self._uses_master(weight, state):
             momentum, master = state
             if momentum is None:
-                nd.mp_sgd_update(weight, grad, master, out=weight, lr=lr, wd=wd, **options)
+                nd.mp_sgd_update(
+                    weight, grad, master, out=weight, lr=lr, wd=wd, **options
+                )
             else:
-                nd.mp_sgd_mom_update(weight, grad, momentum, master, out=weight, lr=lr, wd=wd,
-                                     **options)
+                nd.mp_sgd_mom_update(
+                    weight, grad, momentum, master, out=weight, lr=lr, wd=wd, **options
+                )
         elif state is None:
-            nd.sgd_update(weight, grad, out=weight, lazy_update=self.lazy_update, lr=lr, wd=wd,
-                          **options)
+            nd.sgd_update(
+                weight,
+                grad,
+                out=weight,
+                lazy_update=self.lazy_update,
+                lr=lr,
+                wd=wd,
+                **options,
+            )
         else:
-            nd.sgd_mom_update(weight, grad, state, out=weight, lazy_update=self.lazy_update,
-                              lr=lr, wd=wd, **options)
+            nd.sgd_mom_update(
+                weight,
+                grad,
+                state,
+                out=weight,
+                lazy_update=self.lazy_update,
+                lr=lr,
+                wd=wd,
+                **options,
+            )
 
     def update(self, index, weight, grad, state):
         if isinstance(index, (tuple, list)):
@@ -164,13 +185,16 @@ class SGLD(Optimizer):
         lr, wd = self._get_lr(index), self._get_wd(index)
         grad = self._clipped(grad)
         weight[:] += -lr / 2 * (grad + wd * weight)
-        weight[:] += random.normal(0, math.sqrt(lr), shape=weight.shape, dtype=weight.dtype,
-                                   ctx=weight.context)
+        weight[:] += random.normal(
+            0, math.sqrt(lr), shape=weight.shape, dtype=weight.dtype, ctx=weight.context
+        )
 
 
 @register
 class DCASGD(Optimizer):
-    """Delay-compensated asynchronous SGD: the gradient is corrected by how far w moved."""
+    """Delay-compensated asynchronous SGD: the gradient is corrected by how
+    far w moved.
+    """
 
     def __init__(self, momentum=0.0, lamda=0.04, **kwargs):
         super().__init__(**kwargs)
@@ -185,7 +209,9 @@ class DCASGD(Optimizer):
         lr, wd = self._get_lr(index), self._get_wd(index)
         grad = self._clipped(grad)
         momentum, previous = state
-        step = -lr * (grad + wd * weight + self.lamda * grad * grad * (weight - previous))
+        step = -lr * (
+            grad + wd * weight + self.lamda * grad * grad * (weight - previous)
+        )
         if momentum is not None:
             momentum[:] = self.momentum * momentum + step
             step = momentum

@@ -1,11 +1,11 @@
 """Optimizer states as bytes: a safetensors file, whose metadata tells how values nest.
 
-Nothing in it can run code. MXNet's own files are pickles; they are read through a list of
-allowed names, so that a hostile one is refused before it does anything.
+Nothing in it can run code. MXNet's own files are pickles; they are read through a list
+of allowed names, so that a hostile one is refused before it does anything.
 
-Layout: u64 length of the JSON header, header, raw arrays. The header's "__metadata__" has
-"format": "plait-optimizer-1", "states" and, where wanted, "optimizer": JSON texts in which
-arrays are named by their number.
+Layout: u64 length of the JSON header, header, raw arrays. The header's "__metadata__"
+has "format": "plait-optimizer-1", "states" and, where wanted, "optimizer": JSON texts
+in which arrays are named by their number.
 """
 
 import json
@@ -20,9 +20,21 @@ from ..lr_scheduler import LRScheduler
 from .base import Optimizer
 
 _FORMAT = "plait-optimizer-1"
-_DTYPES = {"float32": "F32", "float64": "F64", "float16": "F16", "bfloat16": "BF16",
-           "int8": "I8", "int16": "I16", "int32": "I32", "int64": "I64", "uint8": "U8",
-           "uint16": "U16", "uint32": "U32", "uint64": "U64", "bool": "BOOL"}
+_DTYPES = {
+    "float32": "F32",
+    "float64": "F64",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "int8": "I8",
+    "int16": "I16",
+    "int32": "I32",
+    "int64": "I64",
+    "uint8": "U8",
+    "uint16": "U16",
+    "uint32": "U32",
+    "uint64": "U64",
+    "bool": "BOOL",
+}
 _NAMES = {short: name for name, short in _DTYPES.items()}
 
 
@@ -49,7 +61,10 @@ class _Writer:
         if isinstance(value, (tuple, list, set)):
             return [type(value).__name__, [self.encode(v) for v in value]]
         if isinstance(value, dict):
-            return ["dict", [[self.encode(k), self.encode(v)] for k, v in value.items()]]
+            return [
+                "dict",
+                [[self.encode(k), self.encode(v)] for k, v in value.items()],
+            ]
         if isinstance(value, type):
             return ["dtype", dtype_name(value)]
         if isinstance(value, (Optimizer, LRScheduler)):
@@ -57,8 +72,12 @@ class _Writer:
             state = dict(value.__dict__)
             state.pop("param_dict", None)
             return [kind, type(value).__name__, self.encode(state)]
-        raise _bad("a %s cannot be saved (%r); only numbers, texts, arrays, lists, dicts and "
-                   "schedulers can", type(value).__name__, value)
+        raise _bad(
+            "a %s cannot be saved (%r); only numbers, texts, arrays, lists, dicts and "
+            "schedulers can",
+            type(value).__name__,
+            value,
+        )
 
 
 def dumps(states, optimizer=None):
@@ -71,9 +90,11 @@ def dumps(states, optimizer=None):
     for number, array in enumerate(writer.arrays):
         dense = array.asnumpy() if isinstance(array, nd.NDArray) else array
         blob = np.ascontiguousarray(dense).tobytes()
-        header[str(number)] = {"dtype": _DTYPES[dtype_name(array.dtype)],
-                               "shape": list(array.shape),
-                               "data_offsets": [offset, offset + len(blob)]}
+        header[str(number)] = {
+            "dtype": _DTYPES[dtype_name(array.dtype)],
+            "shape": list(array.shape),
+            "data_offsets": [offset, offset + len(blob)],
+        }
         if getattr(array, "stype", "default") != "default":
             metadata["stype:%d" % number] = array.stype
         blobs.append(blob)
@@ -90,11 +111,11 @@ class _Reader:
         self.data = memoryview(data)
         if len(data) < 8:
             raise _bad("the file has only %d bytes", len(data))
-        length, = struct.unpack_from("<Q", data)
+        (length,) = struct.unpack_from("<Q", data)
         if length > len(data) - 8:
             raise _bad("the header is cut off: %d bytes of %d", len(data) - 8, length)
         try:
-            self.header = json.loads(bytes(self.data[8:8 + length]))
+            self.header = json.loads(bytes(self.data[8 : 8 + length]))
             self.metadata = self.header["__metadata__"]
             kind = self.metadata.get("format")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
@@ -113,9 +134,11 @@ class _Reader:
             size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
         except (KeyError, ValueError, TypeError) as e:
             raise _bad("the entry of array %s is damaged: %s", number, e) from None
-        if not (0 <= first <= last <= len(self.data) - self.begin and last - first == size):
+        if not (
+            0 <= first <= last <= len(self.data) - self.begin and last - first == size
+        ):
             raise _bad("array %s of shape %s lies outside the file", number, shape)
-        raw = self.data[self.begin + first:self.begin + last]
+        raw = self.data[self.begin + first : self.begin + last]
         return np.frombuffer(raw, dtype=dtype).reshape(shape)
 
     def decode(self, value):
@@ -135,7 +158,9 @@ class _Reader:
         if kind == "numpy":
             return self.array(content).copy()
         if kind in ("tuple", "list", "set"):
-            return {"tuple": tuple, "list": list, "set": set}[kind](map(self.decode, content))
+            return {"tuple": tuple, "list": list, "set": set}[kind](
+                map(self.decode, content)
+            )
         if kind == "dict":
             return {self.decode(k): self.decode(v) for k, v in content}
         if kind == "dtype":
@@ -183,6 +208,7 @@ def loads(data):
     data = bytes(data)
     if data[8:9] != b"{":
         from .mxnet_pickle import loads as loads_pickle
+
         return loads_pickle(data)
     reader = _Reader(data)
     try:

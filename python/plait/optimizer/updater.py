@@ -1,11 +1,15 @@
-"""Updater: an optimizer with the states of its weights, called as updater(index, grad, weight)."""
+"""Updater: an optimizer with the states of its weights, called as updater(index, grad,
+weight).
+"""
 
 from ..ndarray import NDArray
 from . import state_file
 
 
 class Updater:
-    """Makes states when a weight is first seen, and updates weights one by one or many."""
+    """Makes states when a weight is first seen, and updates weights one by
+    one or many.
+    """
 
     def __init__(self, optimizer):
         self.optimizer = optimizer
@@ -34,7 +38,9 @@ class Updater:
         limit = optimizer.aggregate_num or len(index)
         for group in _by_dtype(weight):
             for k in range(0, len(group), limit):
-                optimizer.update_multi(*_pick(group[k:k + limit], index, weight, grad, states))
+                optimizer.update_multi(
+                    *_pick(group[k : k + limit], index, weight, grad, states)
+                )
 
     def _state(self, index, weight):
         state = self.states.get(index)

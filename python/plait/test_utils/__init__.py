@@ -1,7 +1,7 @@
 """Helpers for tests, as MXNet's own tests and those of its users import them.
 
-There is no __all__: ``from mxnet.test_utils import *`` is expected to bring mx, np and other
-modules along.
+There is no __all__: ``from mxnet.test_utils import *`` is expected to bring mx, np and
+other modules along.
 """
 
 import errno  # noqa: F401

@@ -8,9 +8,20 @@ from .. import random as mx_random
 from .arrays import rand_ndarray
 from .tolerance import default_context, get_atol, get_etol, get_rtol, get_tols
 
-__all__ = ["same", "checkShapes", "almost_equal", "locationError", "assert_almost_equal",
-           "assert_allclose", "assert_almost_equal_with_err", "assert_almost_equal_ignore_nan",
-           "assert_exception", "same_array", "compare_ndarray_tuple", "compare_optimizer"]
+__all__ = [
+    "same",
+    "checkShapes",
+    "almost_equal",
+    "locationError",
+    "assert_almost_equal",
+    "assert_allclose",
+    "assert_almost_equal_with_err",
+    "assert_almost_equal_ignore_nan",
+    "assert_exception",
+    "same_array",
+    "compare_ndarray_tuple",
+    "compare_optimizer",
+]
 
 
 def _numpy(x):
@@ -25,22 +36,38 @@ def same(a, b):
 def checkShapes(a, b):
     """Asserts equal shapes."""
     if a.shape != b.shape:
-        raise AssertionError(npt.build_err_msg(
-            [a, b], err_msg="a.shape = %s and b.shape = %s are not equal" % (a.shape, b.shape)))
+        raise AssertionError(
+            npt.build_err_msg(
+                [a, b],
+                err_msg="a.shape = %s and b.shape = %s are not equal"
+                % (a.shape, b.shape),
+            )
+        )
 
 
 def almost_equal(a, b, rtol=None, atol=None, equal_nan=False, use_broadcast=True):
     """Whether |a - b| <= atol + rtol * |b| everywhere."""
     if not use_broadcast:
         checkShapes(a, b)
-    return np.allclose(_numpy(a), _numpy(b), rtol=get_rtol(rtol), atol=get_atol(atol),
-                       equal_nan=equal_nan)
+    return np.allclose(
+        _numpy(a),
+        _numpy(b),
+        rtol=get_rtol(rtol),
+        atol=get_atol(atol),
+        equal_nan=equal_nan,
+    )
 
 
 def locationError(a, b, index, names, maxError=False):
     """One line that shows both values at an index."""
     return "Location of %serror: %s, %s=%.8f, %s=%.8f" % (
-        "maximum " if maxError else "", index, names[0], a[index], names[1], b[index])
+        "maximum " if maxError else "",
+        index,
+        names[0],
+        a[index],
+        names[1],
+        b[index],
+    )
 
 
 def _violations(a, b, rtol, atol, equal_nan):
@@ -56,20 +83,35 @@ def _violations(a, b, rtol, atol, equal_nan):
 def _raise_mismatch(a, b, rtol, atol, names, equal_nan, shown):
     a, b = np.broadcast_arrays(np.asarray(a, "float64"), np.asarray(b, "float64"))
     off = _violations(a, b, rtol, atol, equal_nan)
-    order = np.argsort(-off, axis=None)[:max(shown, 1)]
+    order = np.argsort(-off, axis=None)[: max(shown, 1)]
     places = [np.unravel_index(k, off.shape) for k in order]
     wrong = int((off > 1).sum())
-    lines = ["%3d: Error %f  %s" % (n + 1, off[place], locationError(a, b, place, names))
-             for n, place in enumerate(places[:wrong])]
+    lines = [
+        "%3d: Error %f  %s" % (n + 1, off[place], locationError(a, b, place, names))
+        for n, place in enumerate(places[:wrong])
+    ]
     text = "Error %f exceeds tolerance rtol=%e, atol=%e (mismatch %f%%).\n%s\n%s" % (
-        off[places[0]], rtol, atol, 100.0 * wrong / max(a.size, 1),
-        locationError(a, b, places[0], names, maxError=True), "\n".join(lines))
+        off[places[0]],
+        rtol,
+        atol,
+        100.0 * wrong / max(a.size, 1),
+        locationError(a, b, places[0], names, maxError=True),
+        "\n".join(lines),
+    )
     with np.printoptions(threshold=4, suppress=True):
         raise AssertionError(npt.build_err_msg([a, b], err_msg=text))
 
 
-def assert_almost_equal(a, b, rtol=None, atol=None, names=("a", "b"), equal_nan=False,
-                        use_broadcast=True, mismatches=(10, 10)):
+def assert_almost_equal(
+    a,
+    b,
+    rtol=None,
+    atol=None,
+    names=("a", "b"),
+    equal_nan=False,
+    use_broadcast=True,
+    mismatches=(10, 10),
+):
     """Asserts |a - b| <= atol + rtol * |b|; tolerances default by dtype.
 
     mismatches: how many of the greatest errors are shown, and counted.
@@ -89,8 +131,16 @@ def assert_allclose(a, b, rtol=1e-07, atol=0, equal_nan=True):
     assert_almost_equal(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)
 
 
-def assert_almost_equal_with_err(a, b, rtol=None, atol=None, etol=None, names=("a", "b"),
-                                 equal_nan=False, mismatches=(10, 10)):
+def assert_almost_equal_with_err(
+    a,
+    b,
+    rtol=None,
+    atol=None,
+    etol=None,
+    names=("a", "b"),
+    equal_nan=False,
+    mismatches=(10, 10),
+):
     """assert_almost_equal, but a share of up to etol elements may differ."""
     etol = get_etol(etol)
     rtol, atol = get_tols(a, b, rtol, atol)
@@ -114,7 +164,9 @@ def assert_exception(f, exception_type, *args, **kwargs):
         f(*args, **kwargs)
     except exception_type:
         return
-    raise AssertionError("%s did not raise %s" % (getattr(f, "__name__", f), exception_type))
+    raise AssertionError(
+        "%s did not raise %s" % (getattr(f, "__name__", f), exception_type)
+    )
 
 
 def same_array(array1, array2):
@@ -147,16 +199,30 @@ def _two_equal(shape, stype, dtype, **options):
     return second.copyto(default_context()).tostype("default"), second
 
 
-def compare_optimizer(opt1, opt2, shape, dtype, w_stype="default", g_stype="default",
-                      rtol=1e-4, atol=1e-5, compare_states=True, ntensors=1):
+def compare_optimizer(
+    opt1,
+    opt2,
+    shape,
+    dtype,
+    w_stype="default",
+    g_stype="default",
+    rtol=1e-4,
+    atol=1e-5,
+    compare_states=True,
+    ntensors=1,
+):
     """Asserts that two optimizers do the same to equal weights.
 
     A list of shapes: opt2 updates all in one call, opt1 one by one.
     """
     single = not isinstance(shape, list)
     assert not single or ntensors == 1
-    weights = [_two_equal(s, w_stype, dtype, density=1) if w_stype != "default"
-               else _two_equal(s, w_stype, dtype) for s in ([shape] if single else shape)]
+    weights = [
+        _two_equal(s, w_stype, dtype, density=1)
+        if w_stype != "default"
+        else _two_equal(s, w_stype, dtype)
+        for s in ([shape] if single else shape)
+    ]
     grads = [_two_equal(s, g_stype, dtype) for s in ([shape] if single else shape)]
     (w1, w2), (g1, g2) = zip(*weights), zip(*grads)
     state1 = [opt1.create_state_multi_precision(i, w) for i, w in enumerate(w1)]

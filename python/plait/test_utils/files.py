@@ -6,13 +6,25 @@ import zipfile
 
 import numpy as np
 
-__all__ = ["download", "download_model", "get_mnist", "get_mnist_pkl", "get_mnist_ubyte",
-           "get_cifar10", "get_mnist_iterator", "get_zip_data", "get_bz2_data"]
+__all__ = [
+    "download",
+    "download_model",
+    "get_mnist",
+    "get_mnist_pkl",
+    "get_mnist_ubyte",
+    "get_cifar10",
+    "get_mnist_iterator",
+    "get_zip_data",
+    "get_bz2_data",
+]
 
 
 def download(url, fname=None, dirname=None, overwrite=False, retries=5):
-    """The local file that `url` names; an OSError says where to put it if it is not there."""
+    """The local file that `url` names; an OSError says where to put it if it is not
+    there.
+    """
     from ..gluon.utils import download as local
+
     path = fname or url.split("/")[-1]
     return local(url, path if dirname is None else os.path.join(dirname, path))
 
@@ -22,14 +34,17 @@ def download_model(model_name, dst_dir="./", meta_info=None):
     prefix = os.path.join(dst_dir, model_name)
     for ending in ("-symbol.json", "-0000.params"):
         if not os.path.exists(prefix + ending):
-            raise FileNotFoundError("download_model: %s is not there, and Plait downloads "
-                                    "nothing" % (prefix + ending))
+            raise FileNotFoundError(
+                "download_model: %s is not there, and Plait downloads "
+                "nothing" % (prefix + ending)
+            )
     return prefix, 0
 
 
 def get_mnist(path="data"):
     """MNIST as a dict of arrays: train_data, train_label, test_data, test_label."""
     from ..io.mnist import find_mnist, read_idx
+
     result = {}
     for part, key in (("train", "train"), ("t10k", "test")):
         images, labels = find_mnist(path, part)
@@ -46,6 +61,7 @@ def get_mnist_pkl(path="data"):
 def get_mnist_ubyte(path="data"):
     """Checks that the four MNIST files are in the data folder."""
     from ..io.mnist import find_mnist
+
     find_mnist(path, "train")
     find_mnist(path, "t10k")
 
@@ -58,14 +74,16 @@ def get_cifar10(path="data"):
 
 def _expect(path):
     if not os.path.exists(path):
-        raise FileNotFoundError("%s is not there, and Plait downloads nothing"
-                                % os.path.abspath(path))
+        raise FileNotFoundError(
+            "%s is not there, and Plait downloads nothing" % os.path.abspath(path)
+        )
 
 
 def get_mnist_iterator(batch_size, input_shape, num_parts=1, part_index=0, path="data"):
     """(training, validation) MNISTIter."""
     from ..io import MNISTIter
     from ..io.mnist import find_mnist
+
     flat = len(input_shape) != 3
     iterators = []
     for part in ("train", "t10k"):
@@ -75,8 +93,16 @@ def get_mnist_iterator(batch_size, input_shape, num_parts=1, part_index=0, path=
             options.update(shuffle=True)
         else:
             options.update(shuffle=False)
-        iterators.append(MNISTIter(image=images, label=labels, input_shape=input_shape,
-                                   batch_size=batch_size, flat=flat, **options))
+        iterators.append(
+            MNISTIter(
+                image=images,
+                label=labels,
+                input_shape=input_shape,
+                batch_size=batch_size,
+                flat=flat,
+                **options,
+            )
+        )
     return tuple(iterators)
 
 
@@ -90,6 +116,8 @@ def get_bz2_data(data_dir, data_name, url, data_origin_name):
     """Unpacks a bz2 file that is in data_dir, unless it was before."""
     target = os.path.join(data_dir, data_name)
     if not os.path.exists(target):
-        with bz2.BZ2File(download(url, data_origin_name, data_dir)) as packed, \
-                open(target, "wb") as out:
+        with (
+            bz2.BZ2File(download(url, data_origin_name, data_dir)) as packed,
+            open(target, "wb") as out,
+        ):
             out.write(packed.read())

@@ -7,17 +7,27 @@ from .. import ndarray as nd
 from ..error import NotYetError
 from ..util import use_np
 from .compare import assert_almost_equal
-from .tolerance import default_context, default_dtype, default_numeric_eps
+from .tolerance import default_context, default_numeric_eps
 
-__all__ = ["check_numeric_gradient", "numeric_grad", "check_symbolic_forward",
-           "check_symbolic_backward", "simple_forward", "check_consistency", "check_speed",
-           "same_symbol_structure", "check_gluon_hybridize_consistency"]
+__all__ = [
+    "check_numeric_gradient",
+    "numeric_grad",
+    "check_symbolic_forward",
+    "check_symbolic_backward",
+    "simple_forward",
+    "check_consistency",
+    "check_speed",
+    "same_symbol_structure",
+    "check_gluon_hybridize_consistency",
+]
 
 
 def _needs_symbols(name):
     def refuse(*args, **kwargs):
-        raise NotYetError("test_utils.%s works on symbols, which come with a later release"
-                          % name)
+        raise NotYetError(
+            "test_utils.%s works on symbols, which come with a later release" % name
+        )
+
     refuse.__name__ = name
     refuse.__doc__ = "Works on symbols, which come with a later release."
     return refuse
@@ -32,29 +42,47 @@ check_speed = _needs_symbols("check_speed")
 same_symbol_structure = _needs_symbols("same_symbol_structure")
 
 
-def check_numeric_gradient(sym, location, aux_states=None, numeric_eps=None, rtol=None,
-                           atol=None, grad_nodes=None, use_forward_train=True, ctx=None,
-                           grad_stype_dict=None, dtype=default_dtype()):
-    """Asserts that the gradient of a function of NDArrays agrees with finite differences.
+def check_numeric_gradient(
+    sym,
+    location,
+    aux_states=None,
+    numeric_eps=None,
+    rtol=None,
+    atol=None,
+    grad_nodes=None,
+    use_forward_train=True,
+    ctx=None,
+    grad_stype_dict=None,
+    dtype=np.float32,
+):
+    """Asserts that the gradient of a function of NDArrays agrees with finite
+    differences.
 
-    sym: the function; location: its arguments, array-like. A fixed random projection of the
-    output is differentiated. grad_nodes: positions of the arguments to check, all by default.
+    sym: the function; location: its arguments, array-like. A fixed random projection of
+    the output is differentiated. grad_nodes: positions of the arguments to check, all
+    by default.
     """
     if not callable(sym) or hasattr(sym, "list_arguments"):
-        raise NotYetError("check_numeric_gradient: symbols come with a later release; pass a "
-                          "function of NDArrays")
+        raise NotYetError(
+            "check_numeric_gradient: symbols come with a later release; pass a "
+            "function of NDArrays"
+        )
     ctx = ctx or default_context()
     eps = numeric_eps or default_numeric_eps()[np.dtype(dtype)]
     rtol = 1e-2 if rtol is None else rtol
     atol = 1e-4 if atol is None else atol
-    points = [np.array(a.asnumpy() if hasattr(a, "asnumpy") else a, dtype=dtype)
-              for a in location]
+    points = [
+        np.array(a.asnumpy() if hasattr(a, "asnumpy") else a, dtype=dtype)
+        for a in location
+    ]
     inputs = [nd.array(p, ctx=ctx, dtype=dtype) for p in points]
     for x in inputs:
         x.attach_grad()
     with autograd.record(train_mode=use_forward_train):
         out = sym(*inputs)
-        weight = nd.array(np.random.RandomState(0).normal(size=out.shape), ctx=ctx, dtype=dtype)
+        weight = nd.array(
+            np.random.RandomState(0).normal(size=out.shape), ctx=ctx, dtype=dtype
+        )
         total = (out * weight).sum()
     total.backward()
 
@@ -62,8 +90,11 @@ def check_numeric_gradient(sym, location, aux_states=None, numeric_eps=None, rto
         mode = autograd.train_mode() if use_forward_train else autograd.predict_mode()
         with mode:
             result = sym(*[nd.array(a, ctx=ctx, dtype=dtype) for a in arguments])
-        return float((result.asnumpy().astype("float64")
-                      * weight.asnumpy().astype("float64")).sum())
+        return float(
+            (
+                result.asnumpy().astype("float64") * weight.asnumpy().astype("float64")
+            ).sum()
+        )
 
     for i in range(len(inputs)) if grad_nodes is None else grad_nodes:
         expected = np.zeros(points[i].shape)
@@ -74,8 +105,13 @@ def check_numeric_gradient(sym, location, aux_states=None, numeric_eps=None, rto
                 moved[i][place] += step
                 ends.append(value(moved))
             expected[place] = (ends[0] - ends[1]) / eps
-        assert_almost_equal(expected, inputs[i].grad.asnumpy(), rtol, atol,
-                            ("numeric gradient of argument %d" % i, "gradient"))
+        assert_almost_equal(
+            expected,
+            inputs[i].grad.asnumpy(),
+            rtol,
+            atol,
+            ("numeric gradient of argument %d" % i, "gradient"),
+        )
 
 
 class _FromDict(initializer.Initializer):
@@ -90,8 +126,9 @@ class _FromDict(initializer.Initializer):
 
 
 @use_np
-def check_gluon_hybridize_consistency(net_builder, data_l, numpy_func=None, test_grad=True,
-                                      rtol=1e-4, atol=1e-4):
+def check_gluon_hybridize_consistency(
+    net_builder, data_l, numpy_func=None, test_grad=True, rtol=1e-4, atol=1e-4
+):
     """Asserts that a block gives the same values and gradients hybridized and not."""
     init, values, gradients = None, None, None
     for hybridize in (False, True):
@@ -109,8 +146,9 @@ def check_gluon_hybridize_consistency(net_builder, data_l, numpy_func=None, test
                 out.backward(out)
             else:
                 out = net(*inputs)
-            init = init or _FromDict({k: p.data().asnumpy()
-                                      for k, p in net.collect_params().items()})
+            init = init or _FromDict(
+                {k: p.data().asnumpy() for k, p in net.collect_params().items()}
+            )
             values = out.asnumpy() if values is None else values
             assert_almost_equal(out.asnumpy(), values, rtol=rtol, atol=atol)
             if recording:
@@ -119,5 +157,6 @@ def check_gluon_hybridize_consistency(net_builder, data_l, numpy_func=None, test
                 for a, b in zip(found, gradients):
                     assert_almost_equal(a, b, rtol=rtol, atol=atol)
     if numpy_func is not None:
-        assert_almost_equal(values, numpy_func(*[x.asnumpy() for x in data_l]), rtol=rtol,
-                            atol=atol)
+        assert_almost_equal(
+            values, numpy_func(*[x.asnumpy() for x in data_l]), rtol=rtol, atol=atol
+        )

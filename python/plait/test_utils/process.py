@@ -1,4 +1,6 @@
-"""Helpers about the process: environment variables, retries, what the machine can do."""
+"""Helpers about the process: environment variables, retries, what the
+machine can do.
+"""
 
 import functools
 import os
@@ -8,8 +10,18 @@ from contextlib import contextmanager
 
 from .. import ndarray as nd
 
-__all__ = ["environment", "retry", "discard_stderr", "is_cd_run", "is_aarch64_run",
-           "has_tvm_ops", "is_op_runnable", "list_gpus", "get_im2rec_path", "DummyIter"]
+__all__ = [
+    "environment",
+    "retry",
+    "discard_stderr",
+    "is_cd_run",
+    "is_aarch64_run",
+    "has_tvm_ops",
+    "is_op_runnable",
+    "list_gpus",
+    "get_im2rec_path",
+    "DummyIter",
+]
 
 
 @contextmanager
@@ -21,7 +33,9 @@ def environment(*args):
     if len(args) == 1 and isinstance(args[0], dict):
         wanted = args[0]
     else:
-        assert len(args) == 2, "Expecting one dict arg or two args: env var name and value"
+        assert len(args) == 2, (
+            "Expecting one dict arg or two args: env var name and value"
+        )
         wanted = {args[0]: args[1]}
 
     def assign(values):
@@ -54,6 +68,7 @@ def retry(n):
                     if attempt == n - 1:
                         raise
                     nd.waitall()
+
         return wrapper
 
     return decorate
@@ -100,6 +115,7 @@ def is_op_runnable():
 def list_gpus():
     """The numbers of the GPUs."""
     from ..context import num_gpus
+
     return range(num_gpus())
 
 
@@ -111,7 +127,7 @@ def get_im2rec_path(home_env="MXNET_HOME"):
         path = os.path.join(folder, "tools", "im2rec.py")
         if os.path.isfile(path):
             return path
-    raise IOError("Could not find path to tools/im2rec.py")
+    raise OSError("Could not find path to tools/im2rec.py")
 
 
 class DummyIter:

@@ -6,14 +6,47 @@ import numpy as np
 
 from ..context import current_context, set_current_context
 
-__all__ = ["default_context", "set_default_context", "default_dtype", "default_rtols",
-           "default_atols", "default_numeric_eps", "effective_dtype", "get_tolerance",
-           "get_tols", "get_atol", "get_rtol", "get_etol"]
+__all__ = [
+    "default_context",
+    "set_default_context",
+    "default_dtype",
+    "default_rtols",
+    "default_atols",
+    "default_numeric_eps",
+    "effective_dtype",
+    "get_tolerance",
+    "get_tols",
+    "get_atol",
+    "get_rtol",
+    "get_etol",
+]
 
-_EXACT = {np.dtype(t): 0 for t in (np.bool_, np.int8, np.int16, np.uint8, np.int32, np.uint32,
-                                   np.int64, np.uint64, np.uint16)}
-_RTOLS = {np.dtype(np.float16): 1e-2, np.dtype(np.float32): 1e-4, np.dtype(np.float64): 1e-5}
-_ATOLS = {np.dtype(np.float16): 1e-1, np.dtype(np.float32): 1e-3, np.dtype(np.float64): 1e-20}
+_EXACT = {
+    np.dtype(t): 0
+    for t in (
+        np.bool_,
+        np.int8,
+        np.int16,
+        np.uint8,
+        np.int32,
+        np.uint32,
+        np.int64,
+        np.uint64,
+        np.uint16,
+    )
+}
+_RTOLS = {
+    np.dtype(np.float16): 1e-2,
+    np.dtype(np.float32): 1e-4,
+    np.dtype(np.float64): 1e-5,
+}
+_ATOLS = {
+    np.dtype(np.float16): 1e-1,
+    np.dtype(np.float32): 1e-3,
+    np.dtype(np.float64): 1e-20,
+}
+
+_DOUBLE = np.dtype(np.float64)
 
 
 def default_context():
@@ -42,9 +75,14 @@ def default_atols():
 
 
 def default_numeric_eps():
-    """Steps of finite differences by dtype; powers of two, so that they add no rounding."""
-    return {np.dtype(np.float16): 1.0 / 2 ** 6, np.dtype(np.float32): 1.0 / 2 ** 9,
-            np.dtype(np.float64): 1.0 / 2 ** 14}
+    """Steps of finite differences by dtype; powers of two, so that they add no
+    rounding.
+    """
+    return {
+        np.dtype(np.float16): 1.0 / 2**6,
+        np.dtype(np.float32): 1.0 / 2**9,
+        np.dtype(np.float64): 1.0 / 2**14,
+    }
 
 
 def effective_dtype(dat):
@@ -63,16 +101,18 @@ def get_tolerance(dat, tol, default_tol):
 def get_tols(x, y, rtol, atol):
     """(rtol, atol) for comparing x and y: the wider of both."""
     pair = [np.array(v) if isinstance(v, numbers.Number) else v for v in (x, y)]
-    return (max(get_tolerance(v, rtol, default_rtols()) for v in pair),
-            max(get_tolerance(v, atol, default_atols()) for v in pair))
+    return (
+        max(get_tolerance(v, rtol, default_rtols()) for v in pair),
+        max(get_tolerance(v, atol, default_atols()) for v in pair),
+    )
 
 
-def get_atol(atol=None, dtype=np.dtype(np.float64)):
+def get_atol(atol=None, dtype=_DOUBLE):
     """atol, or the default of dtype."""
     return default_atols()[dtype] if atol is None else atol
 
 
-def get_rtol(rtol=None, dtype=np.dtype(np.float64)):
+def get_rtol(rtol=None, dtype=_DOUBLE):
     """rtol, or the default of dtype."""
     return default_rtols()[dtype] if rtol is None else rtol
 

@@ -1,12 +1,23 @@
 """Layers: dense, convolution, pooling, normalisation, activations and containers."""
 
+from ..block import Block, HybridBlock, SymbolBlock
 from . import activations, basic_layers, conv_layers
 from .activations import ELU, GELU, SELU, Activation, LeakyReLU, PReLU, Swish
 from .basic_layers import *  # noqa: F403
 from .basic_layers import __all__ as _basic
 from .conv_layers import *  # noqa: F403
 from .conv_layers import __all__ as _conv
-from ..block import Block, HybridBlock, SymbolBlock
 
-__all__ = (["activations", "basic_layers", "conv_layers", "Block", "HybridBlock", "SymbolBlock"]
-           + activations.__all__ + _basic + _conv)
+__all__ = (
+    [
+        "activations",
+        "basic_layers",
+        "conv_layers",
+        "Block",
+        "HybridBlock",
+        "SymbolBlock",
+    ]
+    + activations.__all__
+    + _basic
+    + _conv
+)

@@ -5,12 +5,16 @@ from ..block import HybridBlock
 
 __all__ = ["Activation", "LeakyReLU", "PReLU", "ELU", "SELU", "Swish", "GELU"]
 
+_QUARTER = initializer.Constant(0.25)
+
 
 class Activation(HybridBlock):
     """relu, sigmoid, tanh, softrelu or softsign, by name."""
 
     def __init__(self, activation, **kwargs):
-        self.__dict__["_act_type"] = activation  # _alias() needs it in the base's constructor
+        self.__dict__["_act_type"] = (
+            activation  # _alias() needs it in the base's constructor
+        )
         super().__init__(**kwargs)
 
     def _alias(self):
@@ -41,10 +45,12 @@ class LeakyReLU(HybridBlock):
 class PReLU(HybridBlock):
     """Leaky ReLU whose slope is learned, one for all or one for each channel."""
 
-    def __init__(self, alpha_initializer=initializer.Constant(0.25), in_channels=1, **kwargs):
+    def __init__(self, alpha_initializer=_QUARTER, in_channels=1, **kwargs):
         super().__init__(**kwargs)
         with self.name_scope():
-            self.alpha = self.params.get("alpha", shape=(in_channels,), init=alpha_initializer)
+            self.alpha = self.params.get(
+                "alpha", shape=(in_channels,), init=alpha_initializer
+            )
 
     def hybrid_forward(self, F, x, alpha):
         return F.LeakyReLU(x, gamma=alpha, act_type="prelu", name="fwd")

@@ -1,0 +1,250 @@
+"""Image functions on NumPy arrays (height, width, channels), batches in
+front allowed.
+"""
+
+import math
+import random
+
+import numpy as np
+
+_GRAY = np.array([0.299, 0.587, 0.114], np.float32)
+# Principal axes of the colours of natural images.
+_EIGENVALUES = np.array([55.46, 4.794, 1.148], np.float32)
+_EIGENVECTORS = np.array(
+    [
+        [-0.5675, 0.7192, 0.4009],
+        [-0.5808, -0.0045, -0.8140],
+        [-0.5836, -0.6948, 0.4203],
+    ],
+    np.float32,
+)
+_TO_YIQ = np.array(
+    [[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]]
+)
+_FROM_YIQ = np.array([[1.0, 0.956, 0.621], [1.0, -0.272, -0.647], [1.0, -1.107, 1.705]])
+
+
+def like(values, image):
+    """Float values rounded and limited to the dtype of an image."""
+    if image.dtype.kind not in "iu":
+        return values.astype(image.dtype)
+    limits = np.iinfo(image.dtype)
+    return np.clip(np.rint(values), limits.min, limits.max).astype(image.dtype)
+
+
+def _linear(x):
+    return np.maximum(0, 1 - np.abs(x))
+
+
+def _cubic(x):
+    a, x = -0.75, np.abs(x)
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+    return np.where(x <= 1, near, np.where(x < 2, far, 0))
+
+
+def _lanczos(x):
+    return np.where(np.abs(x) < 4, np.sinc(x) * np.sinc(x / 4), 0)
+
+
+_KERNELS = {1: (_linear, 1), 2: (_cubic, 2), 4: (_lanczos, 4)}
+
+
+def _resize_matrix(old, new, interp):
+    """Rows of weights that make `new` samples of `old` ones."""
+    weights = np.zeros((new, old), np.float32)
+    scale = old / float(new)
+    if interp == 0:
+        weights[
+            np.arange(new), np.minimum((np.arange(new) * scale).astype(int), old - 1)
+        ] = 1
+        return weights
+    if interp == 3 and scale > 1:  # the share of each old sample under the new one
+        edges = np.arange(new + 1) * scale
+        for i in range(new):
+            cover = np.minimum(edges[i + 1], np.arange(1, old + 1)) - np.maximum(
+                edges[i], np.arange(old)
+            )
+            weights[i] = np.maximum(cover, 0) / scale
+        return weights
+    kernel, reach = _KERNELS.get(interp, _KERNELS[1])
+    center = (np.arange(new) + 0.5) * scale - 0.5
+    first = np.floor(center).astype(int) - reach + 1
+    taps = first[:, None] + np.arange(2 * reach)
+    values = kernel(center[:, None] - taps)
+    values /= values.sum(axis=1, keepdims=True)
+    np.add.at(weights, (np.arange(new)[:, None], np.clip(taps, 0, old - 1)), values)
+    return weights
+
+
+def choose_interp(interp, old, new):
+    """9 and 10 replaced by a method: by whether the image grows or shrinks, or at
+    random.
+    """
+    if interp == 9:
+        if new[0] > old[0] and new[1] > old[1]:
+            return 2
+        return 3 if new[0] < old[0] and new[1] < old[1] else 1
+    return random.randint(0, 4) if interp == 10 else interp
+
+
+def resize(image, size, keep_ratio=False, interp=1):
+    """The image with (width, height) `size`; a number is both, or with keep_ratio the
+    less.
+    """
+    height, width = image.shape[-3:-1]
+    if isinstance(size, (int, np.integer)):
+        if not keep_ratio:
+            size = (size, size)
+        elif height > width:
+            size = (size, height * size // width)
+        else:
+            size = (width * size // height, size)
+    interp = choose_interp(interp, (height, width), (size[1], size[0]))
+    if (size[1], size[0]) == (height, width):
+        return image.copy()
+    rows = _resize_matrix(height, size[1], interp)
+    columns = _resize_matrix(width, size[0], interp)
+    flat = image.astype(np.float32)
+    flat = np.einsum("ij,...jkc->...ikc", rows, flat, optimize=True)
+    flat = np.einsum("ij,...hjc->...hic", columns, flat, optimize=True)
+    return like(flat, image)
+
+
+def crop(image, x, y, width, height):
+    """A rectangle of the image."""
+    rows, columns = image.shape[-3:-1]
+    if (
+        x < 0
+        or y < 0
+        or width < 1
+        or height < 1
+        or x + width > columns
+        or y + height > rows
+    ):
+        raise ValueError(
+            "crop: a rectangle of %dx%d at (%d, %d) is not inside an image of %dx%d "
+            "(width x height)" % (width, height, x, y, columns, rows)
+        )
+    return image[..., y : y + height, x : x + width, :]
+
+
+def center_crop(image, size, interp=1):
+    """The middle of the image; scaled down to fit and then resized where it is too
+    small.
+    """
+    height, width = image.shape[-3:-1]
+    w, h = size
+    if height < h:
+        w, h = w * height / float(h), height
+    if width < w:
+        w, h = width, h * width / float(w)
+    w, h = int(w), int(h)
+    part = crop(image, (width - w) // 2, (height - h) // 2, w, h)
+    return part if (w, h) == tuple(size) else resize(part, size, False, interp)
+
+
+def random_resized_crop(image, size, area, ratio, interp=1):
+    """A random rectangle by area and aspect ratio, resized; the middle after ten
+    misses.
+    """
+    height, width = image.shape[-3:-1]
+    for _ in range(10):
+        wanted = random.uniform(*area) * height * width
+        aspect = math.exp(random.uniform(math.log(ratio[0]), math.log(ratio[1])))
+        w = int(round(math.sqrt(wanted * aspect)))
+        h = int(round(math.sqrt(wanted / aspect)))
+        if 0 < w <= width and 0 < h <= height:
+            x, y = random.randint(0, width - w), random.randint(0, height - h)
+            return resize(crop(image, x, y, w, h), size, False, interp)
+    return center_crop(image, size, interp)
+
+
+def brightness(image, factor):
+    """Every value times `factor`."""
+    return like(image.astype(np.float32) * factor, image)
+
+
+def contrast(image, factor):
+    """Values moved away from the mean grey by `factor`."""
+    values = image.astype(np.float32)
+    mean = (values @ _GRAY).mean() if image.shape[-1] == 3 else values.mean()
+    return like(values * factor + mean * (1 - factor), image)
+
+
+def saturation(image, factor):
+    """Values moved away from their pixel's grey by `factor`."""
+    if image.shape[-1] != 3:
+        return image
+    values = image.astype(np.float32)
+    gray = (values @ _GRAY)[..., None]
+    return like(values * factor + gray * (1 - factor), image)
+
+
+def hue(image, factor):
+    """Colours turned on the colour circle by (factor - 1) * 360 degrees."""
+    if image.shape[-1] != 3:
+        return image
+    angle = (factor - 1) * 2 * math.pi
+    c, s = math.cos(angle), math.sin(angle)
+    turn = np.array([[1, 0, 0], [0, c, -s], [0, s, c]])
+    matrix = (_FROM_YIQ @ turn @ _TO_YIQ).T.astype(np.float32)
+    return like(image.astype(np.float32) @ matrix, image)
+
+
+def lighting(image, alpha):
+    """A random shift along the principal axes of colours, of standard deviation
+    `alpha`.
+    """
+    shift = _EIGENVECTORS @ (
+        _EIGENVALUES * np.random.normal(0, alpha, 3).astype(np.float32)
+    )
+    scale = 1.0 if image.dtype.kind in "iu" else 1 / 255.0
+    return like(image.astype(np.float32) + shift * np.float32(scale), image)
+
+
+def rotate(image, degrees, zoom_in=False, zoom_out=False):
+    """A (channels, height, width) float image turned about its middle, black outside.
+
+    zoom_in enlarges until no corner is black, zoom_out shrinks until all of it is seen.
+    """
+    if zoom_in and zoom_out:
+        raise ValueError("`zoom_in` and `zoom_out` cannot be both True")
+    height, width = image.shape[-2:]
+    angle = math.radians(degrees)
+    half_h, half_w = (height - 1) / 2.0, (width - 1) / 2.0
+    y = np.arange(height)[:, None] - half_h
+    x = np.arange(width)[None, :] - half_w
+    zoom = 1.0
+    if zoom_in or zoom_out:
+        reach, corner = math.hypot(height, width), math.atan2(height, width)
+        ends = [(corner + abs(angle)), (corner - abs(angle))]
+        widest = max(abs(reach * math.cos(e)) for e in ends)
+        highest = max(abs(reach * math.sin(e)) for e in ends)
+        zoom = (
+            max(widest / width, highest / height)
+            if zoom_out
+            else min(width / widest, height / highest)
+        )
+    from_x = (x * math.cos(angle) - y * math.sin(angle)) * zoom + half_w
+    from_y = (x * math.sin(angle) + y * math.cos(angle)) * zoom + half_h
+    return _sample(image, from_x, from_y)
+
+
+def _sample(image, x, y):
+    """Bilinear values at real positions; zero outside."""
+    height, width = image.shape[-2:]
+    x0, y0 = np.floor(x).astype(int), np.floor(y).astype(int)
+    result = np.zeros(image.shape[:-2] + x.shape, np.float32)
+    for dy in (0, 1):
+        for dx in (0, 1):
+            xi, yi = x0 + dx, y0 + dy
+            weight = np.maximum(0, 1 - np.abs(x - xi)) * np.maximum(
+                0, 1 - np.abs(y - yi)
+            )
+            weight = np.where(
+                (xi >= 0) & (xi < width) & (yi >= 0) & (yi < height), weight, 0
+            )
+            values = image[..., np.clip(yi, 0, height - 1), np.clip(xi, 0, width - 1)]
+            result += values * weight.astype(np.float32)
+    return result.astype(image.dtype)

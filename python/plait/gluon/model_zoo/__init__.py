@@ -1,0 +1,5 @@
+"""Ready-made networks."""
+
+from . import model_store, vision
+
+__all__ = ["model_store", "vision"]
