@@ -167,6 +167,13 @@ PyObject* GetDTypeName(PyObject* self, void*) {
   const std::string_view name = Name(ArrayOf(self).dtype());
   return PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size()));
 }
+PyObject* GetFreshGrad(PyObject* self, void*) {
+  return PyBool_FromLong(FreshGrad(ArrayOf(self)));
+}
+int SetFreshGradOf(PyObject* self, PyObject* value, void*) {
+  SetFreshGrad(ArrayOf(self), value != nullptr && PyObject_IsTrue(value) == 1);
+  return 0;
+}
 PyObject* GetDevice(PyObject* self, void*) {
   const Device d = ArrayOf(self).device();
   return Py_BuildValue("(ii)", static_cast<int>(d.type), static_cast<int>(d.id));
@@ -190,6 +197,8 @@ PyGetSetDef getset[] = {
     {"ndim", GetNdim, nullptr, "Number of axes.", nullptr},
     {"size", GetSize, nullptr, "Number of elements.", nullptr},
     {"_dtype_name", GetDTypeName, nullptr, "Name of the dtype.", nullptr},
+    {"_fresh_grad", GetFreshGrad, SetFreshGradOf,
+     "Whether backward() has written the gradient since the last update.", nullptr},
     {"_device", GetDevice, nullptr, "(type, id) of the device.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };

@@ -590,4 +590,10 @@ class _CopyOf(initializer.Initializer):
         self._value.copyto(arr)
 
 
-from .parameter_dict import ParameterDict  # noqa: E402  (it needs the classes above)
+def __getattr__(name):
+    # ParameterDict needs the classes above, so it is imported when it is asked for.
+    if name == "ParameterDict":
+        from .parameter_dict import ParameterDict
+
+        return ParameterDict
+    raise AttributeError("module %r has no attribute %r" % (__name__, name))

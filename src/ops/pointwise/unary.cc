@@ -102,8 +102,8 @@ Value Log1pDx(V x, V dy) {
 Value Log2Dx(V x, V dy) {
   return dy / (x * ln2);
 }
-Value NegativeDx(V, V dy) {
-  return -dy;
+Values NegativeDx(const None&, const GradArgs& g) {
+  return {-g.dout(0)};
 }
 Value RcbrtDx(V y, V dy) {
   return dy * square(square(y)) * (-1.0 / 3);
@@ -280,7 +280,7 @@ const Row kRows[] = {
      Fn::kNegative,
      -2,
      2,
-     {CallX<NegativeDx>, {}},
+     {NegativeDx, {}},
      "x with the opposite sign."},
     {"rcbrt", {}, Fn::kRcbrt, 0.5, 3, kOfY<RcbrtDx>, "One over the cube root."},
     {"reciprocal", {}, Fn::kReciprocal, 0.5, 3, kOfY<ReciprocalDx>, "One over x."},
