@@ -9,7 +9,7 @@ import numpy as np
 from .. import initializer
 from .. import ndarray as nd
 from ..error import check
-from .parameter import Constant, Parameter
+from ._parameter import Constant, Parameter
 from .utils import _brief_print_list, _indent
 
 __all__ = ["ParameterDict"]

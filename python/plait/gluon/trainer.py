@@ -3,7 +3,7 @@
 from .. import optimizer as opt
 from ..error import check
 from ..util import atomic_write
-from . import parameter as _parameter
+from ._parameter import version
 from .parameter import Parameter, ParameterDict
 from .reduce import make_store
 
@@ -27,7 +27,7 @@ class _Plan:
     """
 
     def __init__(self, params):
-        self.version = _parameter.version()
+        self.version = version()
         chosen = [(i, p) for i, p in enumerate(params) if p.grad_req != "null"]
         self.params = [p for _, p in chosen]
         self.indices = [i for i, _ in chosen]
@@ -301,7 +301,7 @@ class Trainer:
 
     def _update_one_device(self, ignore_stale_grad):
         plan = self._plan
-        if plan is None or plan.version != _parameter.version():
+        if plan is None or plan.version != version():
             plan = self._plan = _Plan(self._params)
         stale = [k for k, weight in enumerate(plan.weights) if not weight._fresh_grad]
         indices, weights, grads = plan.indices, plan.weights, plan.grads
