@@ -188,7 +188,7 @@ def test_wrong_files_name_what_is_wrong(tmp_path):
         mlp().load_parameters(path)
     other = mlp()
     other.load_parameters(path, cast_dtype=True)
-    assert other[0].weight.dtype == np.float32
+    assert other[0].weight.data().dtype == np.float32
     other.load_parameters(path, cast_dtype=True, dtype_source="saved")
     assert other[0].weight.data().dtype == np.float16
 

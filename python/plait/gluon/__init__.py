@@ -6,7 +6,7 @@ from . import (
     block,
     loss,
     nn,
-    parameter,  # before all else: parameter_dict needs its classes
+    parameter,
     trainer,
     utils,
 )
