@@ -71,7 +71,7 @@ void Forward(const P& p, const KernelArgs& args) {
   Draw(p, args.random, mask.data<uint8_t>(), mask.size());
   const View in[] = {x, mask};
   RunExpression(in, {&y, 1}, x.shape(), [&](PwCall& c) {
-    c.Return(where(c.in(1), c.in(0) * Scale(p), 0 * c.in(0)));
+    c.Return(where(c.in(1), c.in(0) * Scale(p), 0));
   });
 }
 
