@@ -408,6 +408,15 @@ void PointwiseRunner::PlaceBroadcast(int input, int64_t first, int64_t n) {
   expanded_n_[input] = n;
 }
 
+void PointwiseRunner::Prefetch(int64_t first, int64_t n) const {
+  for (int i = 0; i < plan_.program_.num_inputs; ++i) {
+    if (plan_.extents_[i] != Extent::kFull) continue;
+    const int64_t size = static_cast<int64_t>(plait::SizeOf(plan_.program_.inputs[i]));
+    const char* data = static_cast<const char*>(plan_.inputs_[i].data) + first * size;
+    for (int64_t b = 0; b < n * size; b += 64) __builtin_prefetch(data + b, 0, 2);
+  }
+}
+
 void PointwiseRunner::Run(int64_t first, int64_t n) {
   using Plan = PointwisePlan;
   const PointwiseProgram& program = plan_.program_;

@@ -127,6 +127,9 @@ class PointwiseRunner {
   // Computes the elements [first, first + n) of the space. 0 < n <= plan.tile().
   void Run(int64_t first, int64_t n);
 
+  // Asks for the memory of elements that Run() will read soon; may be past the end.
+  void Prefetch(int64_t first, int64_t n) const;
+
   // The output's elements after Run(), for plans without outputs.
   const void* result() const { return cells_[plan_.result_]; }
 

@@ -255,6 +255,8 @@ void Reducer::SumColumns(PointwiseRunner& runner, int64_t unit, int64_t first,
       char* to = reinterpret_cast<char*>(block);
       for (int64_t left = rows * width, m; left > 0; left -= m, start += m) {
         m = std::min(left, plan_.tile());
+        // The next row is far away, where the processor does not look ahead.
+        if (length_ == 1) runner.Prefetch(start + g_.inner, m);
         runner.Run(start, m);
         add(to, runner.result(), nullptr, to, m, 0);
         to += m * element;
