@@ -90,6 +90,7 @@ PointwisePlan::PointwisePlan(const PointwiseProgram& program, const Shape& space
   for (int i = 0; i < program.num_inputs; ++i) {
     extents_[i] = ExtentOf(*inputs[i].shape, space);
     broadcasts_ |= extents_[i] == Extent::kBroadcast;
+    input_cells_[i] = kNone;
   }
   if (broadcasts_) broadcaster_.Init(space, inputs, extents_);
   CountUses();
@@ -103,13 +104,18 @@ PointwisePlan::PointwisePlan(const PointwiseProgram& program, const Shape& space
 
 // Only what an output needs is counted: dead steps have no uses.
 void PointwisePlan::CountUses() {
-  std::memset(input_uses_, 0, program_.num_inputs);
-  std::memset(step_uses_, 0, program_.num_steps);
+  for (int i = 0; i < program_.num_inputs; ++i) input_uses_[i] = 0;
+  for (int s = 0; s < program_.num_steps; ++s) step_uses_[s] = 0, outputs_of_[s] = 0;
   const auto use = [this](PointwiseArg arg) {
     if (arg.kind == PointwiseArg::kStep) ++step_uses_[arg.index];
     if (arg.kind == PointwiseArg::kInput) ++input_uses_[arg.index];
   };
-  for (int o = 0; o < program_.num_outputs; ++o) use(program_.outputs[o]);
+  for (int o = 0; o < program_.num_outputs; ++o) {
+    const PointwiseArg arg = program_.outputs[o];
+    use(arg);
+    if (arg.kind == PointwiseArg::kStep && !outputs_.empty())
+      outputs_of_[arg.index] |= 1u << o;
+  }
   for (int s = program_.num_steps - 1; s >= 0; --s) {
     if (step_uses_[s] == 0) continue;
     const PointwiseStep& step = program_.steps[s];
@@ -131,102 +137,102 @@ void PointwisePlan::CopyThreatenedInputs() {
     }
     taken |= alias_[o];
   }
+  if (taken == 0) return;
   for (int o = 0; o < program_.num_outputs; ++o) {
     const PointwiseArg arg = program_.outputs[o];
     if (arg.kind != PointwiseArg::kInput) continue;
     const int i = arg.index;
-    if (!(taken >> i & 1) || input_values_[i].known || extents_[i] != Extent::kFull)
+    if (!(taken >> i & 1) || input_cells_[i] != kNone || extents_[i] != Extent::kFull)
       continue;
-    const Cell buffer = NewBuffer();
     const DType dtype = program_.inputs[i];
-    Emit(kernels_.load[Index(dtype)], {static_cast<Cell>(kFirstInput + i)}, {}, {},
-         buffer, 0);
     wide_ |= SizeOf(ComputeOf(dtype)) == 8;
-    input_values_[i] = {buffer, false, true};
+    input_cells_[i] = NewBuffer();
+    Emit(kernels_.load[Index(dtype)], static_cast<Cell>(kFirstInput + i), kNone, kNone,
+         input_cells_[i]);
     raw_needed_ &= ~(1u << i);
   }
 }
 
-PointwisePlan::Cell PointwisePlan::NewBuffer() {
+[[gnu::always_inline]] inline PointwisePlan::Cell PointwisePlan::NewBuffer() {
   if (num_free_ > 0) return free_[--num_free_];
   return static_cast<Cell>(kFirstBuffer + num_buffers_++);
 }
 
-void PointwisePlan::Emit(Loop loop, Value x, Value y, Value z, Cell out,
-                         uint32_t elements) {
-  Call& call = elements > 0 ? splat_calls_[num_splat_calls_++] : calls_[num_calls_++];
-  const uint32_t splat = static_cast<uint32_t>(x.splat) |
-                         static_cast<uint32_t>(y.splat) << 1 |
-                         static_cast<uint32_t>(z.splat) << 2;
-  call = {loop, x.cell, y.cell, z.cell, out, splat, elements};
+[[gnu::always_inline]] inline void PointwisePlan::Emit(Loop loop, Cell x, Cell y,
+                                                       Cell z, Cell out) {
+  const uint32_t splat =
+      (IsSplat(x) ? 1u : 0u) | (IsSplat(y) ? 2u : 0u) | (IsSplat(z) ? 4u : 0u);
+  calls_[num_calls_++] = {loop, x, y, z, out, splat, 0};
 }
 
-PointwisePlan::Value PointwisePlan::Input(int i) {
-  Value& value = input_values_[i];
-  if (value.known) return value;
+void PointwisePlan::EmitSplat(Loop loop, const Cell* args, Cell out,
+                              uint32_t elements) {
+  splat_calls_[num_splat_calls_++] = {loop, args[0], args[1], args[2],
+                                      out,  7,       elements};
+}
+
+PointwisePlan::Cell PointwisePlan::Input(int i) {
   const DType dtype = program_.inputs[i];
   const Cell raw = static_cast<Cell>(kFirstInput + i);
+  wide_ |= SizeOf(ComputeOf(dtype)) == 8;
+  Cell cell = raw;
   if (extents_[i] == Extent::kScalar) {
-    value = {NewSplat(), true, true};
-    splats_[num_constants_++] = {
-        value.cell, ComputeOf(dtype), dtype, {}, inputs_[i].data};
-  } else if (IsNatural(dtype)) {
-    value = {raw, false, true};
-  } else {
-    value = {NewBuffer(), false, true};
-    Emit(kernels_.load[Index(dtype)], {raw}, {}, {}, value.cell, 0);
+    cell = NewSplat();
+    splats_[num_constants_++] = {cell, ComputeOf(dtype), dtype, {}, inputs_[i].data};
+  } else if (!IsNatural(dtype)) {
+    cell = NewBuffer();
+    Emit(kernels_.load[Index(dtype)], raw, kNone, kNone, cell);
     raw_needed_ &= ~(1u << i);
   }
-  wide_ |= SizeOf(ComputeOf(dtype)) == 8;
-  return value;
+  return input_cells_[i] = cell;
 }
 
-PointwisePlan::Value PointwisePlan::Constant(int index, Compute compute) {
+PointwisePlan::Cell PointwisePlan::Constant(int index, Compute compute) {
   const PointwiseConstant constant = program_.constants[index];
   for (int i = 0; i < num_constants_; ++i) {
     if (splats_[i].data == nullptr && splats_[i].compute == compute &&
         splats_[i].constant.i == constant.i)
-      return {splats_[i].cell, true, true};
+      return splats_[i].cell;
   }
   const Cell cell = NewSplat();
   splats_[num_constants_++] = {cell, compute, DType::kUnknown, constant, nullptr};
-  return {cell, true, true};
+  return cell;
 }
 
-PointwisePlan::Value PointwisePlan::Argument(PointwiseArg arg, Compute compute) {
-  switch (arg.kind) {
-    case PointwiseArg::kInput:
-      return Input(arg.index);
-    case PointwiseArg::kStep:
-      return step_values_[arg.index];
-    case PointwiseArg::kConstant:
-      return Constant(arg.index, compute);
-    default:
-      return {};
+[[gnu::always_inline]] inline PointwisePlan::Cell PointwisePlan::Argument(
+    PointwiseArg arg, Compute compute) {
+  if (arg.kind == PointwiseArg::kStep) return step_cells_[arg.index];
+  if (arg.kind == PointwiseArg::kInput) {
+    const Cell cell = input_cells_[arg.index];
+    return cell != kNone ? cell : Input(arg.index);
   }
+  return Constant(arg.index, compute);
 }
 
 // One use less; at the last one the buffer is free and the input's memory not needed.
-void PointwisePlan::Release(PointwiseArg arg) {
+[[gnu::always_inline]] inline void PointwisePlan::Release(PointwiseArg arg) {
   if (arg.kind == PointwiseArg::kStep) {
-    const Cell cell = step_values_[arg.index].cell;
+    const Cell cell = step_cells_[arg.index];
     if (--step_uses_[arg.index] == 0 && IsBuffer(cell)) free_[num_free_++] = cell;
   } else if (arg.kind == PointwiseArg::kInput) {
     if (--input_uses_[arg.index] > 0) return;
     raw_needed_ &= ~(1u << arg.index);
-    const Cell cell = input_values_[arg.index].cell;
+    const Cell cell = input_cells_[arg.index];
     if (IsBuffer(cell)) free_[num_free_++] = cell;
   }
 }
 
 // The loop of a step, and whether it already narrows to the step's dtype.
-Loop PointwisePlan::LoopOf(const PointwiseStep& step, bool* narrowed) const {
-  *narrowed = IsBoolean(step.fn) || kernels_.narrow[Index(step.dtype)] == nullptr;
-  if (step.fn == Fn::kCopy && !*narrowed) {
+[[gnu::always_inline]] inline Loop PointwisePlan::LoopOf(const PointwiseStep& step,
+                                                         bool* narrowed) const {
+  const Loop narrow = kernels_.narrow[Index(step.dtype)];
+  *narrowed = narrow == nullptr || IsBoolean(step.fn);
+  if (step.fn > Fn::kCast) return kernels_.step[Index(step.compute)][Index(step.fn)];
+  if (step.fn == Fn::kCopy) {
+    if (*narrowed) return kernels_.step[Index(step.compute)][Index(step.fn)];
     *narrowed = true;
-    return kernels_.narrow[Index(step.dtype)];
+    return narrow;
   }
-  if (step.fn != Fn::kCast) return kernels_.step[Index(step.compute)][Index(step.fn)];
   if (step.dtype == DType::kBool) {
     *narrowed = true;
     return kernels_.not_zero[Index(step.from)];
@@ -235,78 +241,80 @@ Loop PointwisePlan::LoopOf(const PointwiseStep& step, bool* narrowed) const {
   return kernels_.cast[Index(step.from)][Index(step.compute)];
 }
 
-// An output that can take the step's values at once, or kNone.
-PointwisePlan::Cell PointwisePlan::OutputCell(int s, const PointwiseStep& step) {
-  if (outputs_.empty() || !IsNatural(step.dtype)) return kNone;
-  for (int o = 0; o < program_.num_outputs; ++o) {
-    if (program_.outputs[o] ==
-            PointwiseArg{PointwiseArg::kStep, static_cast<uint8_t>(s)} &&
-        Safe(o)) {
+// An output that can take the step's values at once, or else a buffer.
+[[gnu::always_inline]] inline PointwisePlan::Cell PointwisePlan::OutputCell(
+    int s, const PointwiseStep& step) {
+  if (outputs_of_[s] != 0 && IsNatural(step.dtype)) {
+    const int o = std::countr_zero(outputs_of_[s]);
+    if (Safe(o)) {
       stored_ |= 1u << o;
+      outputs_of_[s] &= ~(1u << o);
       --step_uses_[s];
       return static_cast<Cell>(kFirstOutput + o);
     }
   }
-  return kNone;
+  return NewBuffer();
 }
 
 void PointwisePlan::AddStep(int s) {
   const PointwiseStep& step = program_.steps[s];
-  const Compute compute = step.fn == Fn::kCast ? step.from : step.compute;
+  const bool cast = step.fn == Fn::kCast;
+  const Compute compute = cast ? step.from : step.compute;
   const int arity = ArityOf(step.fn);
-  Value args[3];
-  bool splat = true;
-  for (int a = 0; a < arity; ++a) {
-    args[a] = Argument(step.args[a], compute);
-    splat &= args[a].splat;
-  }
-  bool narrowed;
-  const Loop loop = LoopOf(step, &narrowed);
+  const Cell x = Argument(step.args[0], compute);
+  const Cell y = arity > 1 ? Argument(step.args[1], compute) : kNone;
+  const Cell z = arity > 2 ? Argument(step.args[2], compute) : kNone;
   const uint32_t size = SizeOf(step.compute);
-  Value& value = step_values_[s];
   wide_ |= size == 8;
-  if (splat) {
-    value = {NewSplat(), true, true};
-    const uint32_t n = kVectorBytes / size;
-    Emit(loop, args[0], args[1], args[2], value.cell, n);
-    if (!narrowed)
-      Emit(kernels_.narrow[Index(step.dtype)], value, {}, {}, value.cell, n);
+  if (IsSplat(x) && (arity < 2 || IsSplat(y)) && (arity < 3 || IsSplat(z))) {
+    const Cell args[] = {x, y, z};
+    AddSplatStep(step, args, &step_cells_[s]);
     for (int a = 0; a < arity; ++a) Release(step.args[a]);
     return;
   }
   cost_ += CostOf(step.fn);
   // A loop may write over its argument, but only if the elements are of one size.
-  const bool in_place = SizeOf(compute) == size;
-  Cell out = kNone;
+  const bool in_place = !cast || SizeOf(compute) == size;
   if (in_place) {
-    for (int a = 0; a < arity; ++a) Release(step.args[a]);
+    Release(step.args[0]);
+    if (arity > 1) Release(step.args[1]);
+    if (arity > 2) Release(step.args[2]);
   }
-  out = OutputCell(s, step);
-  if (out == kNone) out = NewBuffer();
+  const Cell out = step_cells_[s] = OutputCell(s, step);
   if (!in_place) Release(step.args[0]);
-  value = {out, false, true};
-  Emit(loop, args[0], args[1], args[2], out, 0);
+  bool narrowed;
+  const Loop loop = LoopOf(step, &narrowed);
+  Emit(loop, x, y, z, out);
   // What only outputs read is narrowed by their stores.
-  int stores = 0;
-  for (int o = 0; o < program_.num_outputs && !outputs_.empty(); ++o) {
-    stores += !(stored_ >> o & 1) && program_.outputs[o].kind == PointwiseArg::kStep &&
-              program_.outputs[o].index == s;
-  }
-  if (!narrowed && step_uses_[s] > stores)
-    Emit(kernels_.narrow[Index(step.dtype)], value, {}, {}, out, 0);
-  for (int o = 0; o < program_.num_outputs && stores > 0; ++o) {
-    if (stored_ >> o & 1 || program_.outputs[o].kind != PointwiseArg::kStep ||
-        program_.outputs[o].index != s || !Safe(o))
-      continue;
-    Store(o, value, step.dtype);
-    --stores;
+  if (!narrowed && step_uses_[s] > std::popcount(outputs_of_[s]))
+    Emit(kernels_.narrow[Index(step.dtype)], out, kNone, kNone, out);
+  if (outputs_of_[s] != 0) AddStores(s);
+}
+
+// All arguments are splats, so the result is one too, made once for each runner.
+void PointwisePlan::AddSplatStep(const PointwiseStep& step, const Cell* args,
+                                 Cell* result) {
+  bool narrowed;
+  const Loop loop = LoopOf(step, &narrowed);
+  const uint32_t n = kVectorBytes / SizeOf(step.compute);
+  const Cell out = *result = NewSplat();
+  EmitSplat(loop, args, out, n);
+  const Cell again[] = {out, kNone, kNone};
+  if (!narrowed) EmitSplat(kernels_.narrow[Index(step.dtype)], again, out, n);
+}
+
+// The outputs of a step that are not threatened by a later read of their memory.
+void PointwisePlan::AddStores(int s) {
+  for (uint32_t rest = outputs_of_[s]; rest != 0; rest &= rest - 1) {
+    const int o = std::countr_zero(rest);
+    if (Safe(o)) Store(o, step_cells_[s], program_.steps[s].dtype);
   }
 }
 
-void PointwisePlan::Store(int output, Value value, DType dtype) {
+void PointwisePlan::Store(int output, Cell value, DType dtype) {
   stored_ |= 1u << output;
-  Emit(kernels_.store[Index(dtype)], value, {}, {},
-       static_cast<Cell>(kFirstOutput + output), 0);
+  Emit(kernels_.store[Index(dtype)], value, kNone, kNone,
+       static_cast<Cell>(kFirstOutput + output));
   Release(program_.outputs[output]);
 }
 
@@ -316,19 +324,19 @@ void PointwisePlan::AddOutputs() {
     if (stored_ >> o & 1) continue;
     const PointwiseArg arg = program_.outputs[o];
     const DType dtype = program_.DTypeOfArg(arg);
-    const Value value = Argument(arg, ComputeOf(dtype));
+    const Cell value = Argument(arg, ComputeOf(dtype));
     if (!outputs_.empty()) {
       const bool itself = arg.kind == PointwiseArg::kInput &&
-                          value.cell == kFirstInput + arg.index &&
+                          value == kFirstInput + arg.index &&
                           inputs_[arg.index].data == outputs_[o];
       if (!itself) Store(o, value, dtype);
       continue;
     }
-    result_ = value.cell;
-    if (value.splat) {
+    result_ = value;
+    if (IsSplat(value)) {
       result_ = NewBuffer();
-      Emit(kernels_.step[Index(ComputeOf(dtype))][Index(Fn::kCopy)], value, {}, {},
-           result_, 0);
+      Emit(kernels_.step[Index(ComputeOf(dtype))][Index(Fn::kCopy)], value, kNone,
+           kNone, result_);
     }
   }
 }
@@ -398,6 +406,15 @@ void PointwiseRunner::PlaceBroadcast(int input, int64_t first, int64_t n) {
   b.Expand(input, data, size, first, n, cell);
   expanded_[input] = key;
   expanded_n_[input] = n;
+}
+
+void PointwiseRunner::Prefetch(int64_t first, int64_t n) const {
+  for (int i = 0; i < plan_.program_.num_inputs; ++i) {
+    if (plan_.extents_[i] != Extent::kFull) continue;
+    const int64_t size = static_cast<int64_t>(plait::SizeOf(plan_.program_.inputs[i]));
+    const char* data = static_cast<const char*>(plan_.inputs_[i].data) + first * size;
+    for (int64_t b = 0; b < n * size; b += 64) __builtin_prefetch(data + b, 0, 2);
+  }
 }
 
 void PointwiseRunner::Run(int64_t first, int64_t n) {

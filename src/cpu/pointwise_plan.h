@@ -57,11 +57,6 @@ class PointwisePlan {
     uint32_t splat;
     uint32_t elements;  // of a splat that this call makes; 0 for a tile
   };
-  struct Value {
-    Cell cell = kNone;
-    bool splat = false;
-    bool known = false;
-  };
   struct Splat {  // a constant, or a scalar input
     Cell cell;
     Compute compute;
@@ -71,22 +66,28 @@ class PointwisePlan {
   };
 
   static bool IsBuffer(Cell cell) { return cell >= kFirstBuffer; }
+  static bool IsSplat(Cell cell) {
+    return static_cast<Cell>(cell - kFirstSplat) < kMaxSplats;
+  }
 
   void CountUses();
   void CopyThreatenedInputs();
   void AddStep(int s);
+  void AddSplatStep(const PointwiseStep& step, const Cell* args, Cell* result);
+  void AddStores(int s);
   void AddOutputs();
-  Value Argument(PointwiseArg arg, Compute compute);
-  Value Input(int i);
-  Value Constant(int index, Compute compute);
+  Cell Argument(PointwiseArg arg, Compute compute);
+  Cell Input(int i);
+  Cell Constant(int index, Compute compute);
   void Release(PointwiseArg arg);
   Loop LoopOf(const PointwiseStep& step, bool* narrowed) const;
   Cell OutputCell(int s, const PointwiseStep& step);
-  void Store(int output, Value value, DType dtype);
+  void Store(int output, Cell value, DType dtype);
   bool Safe(int output) const { return !(alias_[output] & raw_needed_); }
   Cell NewBuffer();
   Cell NewSplat() { return static_cast<Cell>(kFirstSplat + num_splats_++); }
-  void Emit(Loop loop, Value x, Value y, Value z, Cell out, uint32_t elements);
+  void Emit(Loop loop, Cell x, Cell y, Cell z, Cell out);
+  void EmitSplat(Loop loop, const Cell* args, Cell out, uint32_t elements);
   void ChooseTile();
 
   const PointwiseProgram& program_;
@@ -96,10 +97,12 @@ class PointwisePlan {
 
   Extent extents_[kMaxInputs];
   uint8_t input_uses_[kMaxInputs], step_uses_[kMaxSteps];
-  Value input_values_[kMaxInputs], step_values_[kMaxSteps];
-  uint32_t raw_needed_ = 0;      // bit i: input i is still read from its own memory
-  uint32_t alias_[kMaxOutputs];  // the inputs that have an output's memory
-  uint32_t stored_ = 0;          // bit o: output o needs nothing more
+  Cell input_cells_[kMaxInputs];  // kNone until the input is first used
+  Cell step_cells_[kMaxSteps];
+  uint32_t outputs_of_[kMaxSteps];  // the outputs that a step's value still has to get
+  uint32_t raw_needed_ = 0;         // bit i: input i is still read from its own memory
+  uint32_t alias_[kMaxOutputs];     // the inputs that have an output's memory
+  uint32_t stored_ = 0;             // bit o: output o needs nothing more
   Cell result_ = kNone;
 
   Call calls_[3 * kMaxSteps + 3 * kMaxInputs];
@@ -123,6 +126,9 @@ class PointwiseRunner {
 
   // Computes the elements [first, first + n) of the space. 0 < n <= plan.tile().
   void Run(int64_t first, int64_t n);
+
+  // Asks for the memory of elements that Run() will read soon; may be past the end.
+  void Prefetch(int64_t first, int64_t n) const;
 
   // The output's elements after Run(), for plans without outputs.
   const void* result() const { return cells_[plan_.result_]; }

@@ -9,8 +9,6 @@
 #include "cpu/pointwise_plain.h"
 #include "cpu/random_program.h"
 #include "cpu/simd/kernels.h"
-#include "cpu/simd/targets.h"
-#include "hwy/highway.h"
 
 namespace plait::cpu {
 namespace {
@@ -99,14 +97,6 @@ void ExpectEqual(const RandomCase& c, const RandomCase::Outputs& a,
   }
 }
 
-// Every target that this machine can run; 0 stands for the plain loops.
-std::vector<int64_t> Targets() {
-  std::vector<int64_t> targets = {0};
-  const int64_t all = hwy::SupportedTargets() & HWY_TARGETS;
-  for (int64_t rest = all; rest != 0; rest &= rest - 1) targets.push_back(rest & -rest);
-  return targets;
-}
-
 class RandomPrograms : public testing::TestWithParam<int64_t> {
  protected:
   void SetUp() override { internal::UseTargetForTest(GetParam()); }
@@ -136,7 +126,8 @@ TEST_P(RandomPrograms, DoNotDependOnThreads) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, RandomPrograms, testing::ValuesIn(Targets()));
+INSTANTIATE_TEST_SUITE_P(Targets, RandomPrograms,
+                         testing::ValuesIn(internal::TargetsForTest()));
 
 }  // namespace
 }  // namespace plait::cpu

@@ -43,6 +43,13 @@ void UseTargetForTest(int64_t target) {
   g_test_table = &k;
 }
 
+std::vector<int64_t> TargetsForTest() {
+  std::vector<int64_t> targets = {0};
+  const int64_t all = hwy::SupportedTargets() & HWY_TARGETS;
+  for (int64_t rest = all; rest != 0; rest &= rest - 1) targets.push_back(rest & -rest);
+  return targets;
+}
+
 }  // namespace internal
 
 const Kernels& GetKernels() {

@@ -8,6 +8,7 @@
 #define PLAIT_CPU_SIMD_KERNELS_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "graph/pointwise.h"
 
@@ -71,6 +72,7 @@ void FillSpecial(Kernels& k);
 // For tests: makes GetKernels() return the table of one of Highway's targets, or the
 // plain loops for 0, or again this processor's for -1. Not thread-safe.
 void UseTargetForTest(int64_t target);
+std::vector<int64_t> TargetsForTest();  // what this machine has, and 0
 
 }  // namespace internal
 }  // namespace plait::cpu

@@ -21,8 +21,10 @@ template <typename T, class Op>
 void Rows(const void* x, int64_t rows, int64_t length, void* acc) {
   const T* from = static_cast<const T*>(x);
   Wide<T>* to = static_cast<Wide<T>*>(acc);
+  const T* const end = from + rows * length;
   for (int64_t r = 0; r < rows; ++r, from += length) {
-    to[r] = Op::Scalar(to[r], static_cast<Wide<T>>(ReduceRow<T, Op>(from, length)));
+    to[r] =
+        Op::Scalar(to[r], static_cast<Wide<T>>(ReduceRow<T, Op>(from, length, end)));
   }
 }
 
