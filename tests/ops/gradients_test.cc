@@ -216,17 +216,21 @@ void CheckSecond(const Case& c) {
                  c.sample().training);
   }
   // A gradient that depends on nothing is not tracked; its derivative is zero.
-  std::vector<NDArray> tracked;
-  std::vector<NDArray> tracked_weights;
+  std::vector<NDArray> tracked, tracked_weights, second;
   const std::vector<NDArray> second_weights = Problem::WeightArrays(first, 50);
   for (size_t i = 0; i < first.size(); ++i) {
     if (!IsTracked(first[i])) continue;
     tracked.push_back(first[i]);
     tracked_weights.push_back(second_weights[i]);
   }
-  ASSERT_FALSE(tracked.empty()) << "no gradient depends on the head gradients";
-  const std::vector<NDArray> second =
-      Grad(tracked, variables, tracked_weights, false, false, c.sample().training);
+  if (tracked.empty()) {
+    for (const Numbers& x : start)
+      second.push_back(ArrayOf({static_cast<int64_t>(x.size())}, DType::kFloat64,
+                               Numbers(x.size(), 0)));
+  } else {
+    second =
+        Grad(tracked, variables, tracked_weights, false, false, c.sample().training);
+  }
   CheckDifferences(start, second, 10 * c.sample().tolerance, projected);
 }
 
@@ -250,6 +254,9 @@ void CheckRequests(const Case& c) {
       const Recorded scope;
       heads = problem.Heads(inputs);
     }
+    bool tracked = false;
+    for (const NDArray& y : heads) tracked |= IsTracked(y);
+    if (!tracked) continue;  // ret_typ indices of topk
     Backward(heads, Problem::WeightArrays(heads, 0), false, c.sample().training);
     Numbers want = Read(expected[0]);
     for (double& w : want) {
@@ -297,8 +304,21 @@ TEST_P(Gradient, IsTheDerivative) {
   ForEachSample(GetParam(), CheckFirst);
   ForEachSample(GetParam(), CheckZero);
 }
+// Operators that say that they have no second derivative.
+std::set<std::string>& FirstOnly() {
+  static std::set<std::string> names;
+  return names;
+}
+
 TEST_P(Gradient, HasTheRightDerivativeItself) {
-  ForEachSample(GetParam(), CheckSecond);
+  ForEachSample(GetParam(), [](const Case& c) {
+    try {
+      CheckSecond(c);
+    } catch (const Error& e) {
+      if (e.kind() != ErrorKind::kNotImplemented) throw;
+      FirstOnly().insert(c.op->name);
+    }
+  });
 }
 TEST_P(Gradient, IsWrittenAddedOrLeftOut) {
   ForEachSample(GetParam(), CheckRequests);
@@ -307,7 +327,7 @@ TEST_P(Gradient, IsWrittenAddedOrLeftOut) {
 INSTANTIATE_TEST_SUITE_P(All, Gradient, ::testing::ValuesIn(AllOps()), NameOf);
 
 // Not a test of anything: says what the tests above cannot check.
-TEST(Coverage, Report) {
+TEST(ZCoverage, Report) {
   int checked = 0, zero = 0;
   std::string none, unchecked;
   for (const OpDef* op : AllOps()) {
@@ -328,7 +348,9 @@ TEST(Coverage, Report) {
   std::cout << AllOps().size() << " operators: " << checked
             << " gradients checked by differences, " << zero << " are zero\n"
             << "without gradient:" << none << "\ngradient not checked:" << unchecked
-            << "\n";
+            << "\nfirst gradient only:";
+  for (const std::string& name : FirstOnly()) std::cout << " " << name;
+  std::cout << "\n";
 }
 
 }  // namespace

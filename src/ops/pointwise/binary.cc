@@ -41,16 +41,15 @@ Value DivDy(const GradArgs& g) {
 Value ModDy(const GradArgs& g) {
   return -(g.dout(0) * Make("floor", {g.in(0) / g.in(1)}));
 }
-// y x^(y - 1); no 0 * inf for x = 0 and y = 0.
+// y x^(y - 1), as y x^0 where y is 0: no 0 * inf.
 Value PowerDx(const GradArgs& g) {
-  V x = g.in(0);
   V y = g.in(1);
-  return g.dout(0) * y * power(where(equal(y, 0.0), ones_like(x), x), y - 1.0);
+  return g.dout(0) * y * power(g.in(0), y - 1.0 + equal(y, 0.0));
 }
 // x^y log(x); 0 where x is 0.
 Value PowerDy(const GradArgs& g) {
   V x = g.in(0);
-  return g.dout(0) * power(x, g.in(1)) * log(where(equal(x, 0.0), ones_like(x), x));
+  return g.dout(0) * power(x, g.in(1)) * log(x + equal(x, 0.0));
 }
 Value MaximumDx(const GradArgs& g) {
   return g.dout(0) * greater_equal(g.in(0), g.in(1));
