@@ -65,7 +65,7 @@ void FirstByHeap(const T* x, int64_t n, int64_t stride, int64_t k, bool ascendin
 
 // Whether k is small enough for a heap.
 bool UsesHeap(int64_t n, int64_t k) {
-  return k <= 512 && k * 8 <= n;
+  return k > 0 && k <= 512 && k * 8 <= n;
 }
 
 // The first k items, sorted; `items` has room for 2 n, or k with a heap.
