@@ -53,6 +53,9 @@ class Chunk {
   std::atomic<bool> mark_writes{false};
   int slot = -1;
 
+  // Array bodies on this memory; operations under way hold references but are none.
+  std::atomic<int> bodies{0};
+
   // A program of any thread with unflushed writes (or, for a writer, reads) goes first.
   void SettleForRead() {
     if (Pending* p = mark.load(std::memory_order_acquire)) {

@@ -26,7 +26,7 @@ size_t BytesOf(const Shape& shape, DType dtype) {
 
 NDArray NDArray::Empty(const Shape& shape, DType dtype, Device device) {
   Ref<ArrayBody> body = MakeRef<ArrayBody>(shape, dtype, device);
-  body->chunk = Chunk::New(device, BytesOf(shape, dtype));
+  body->Place(Chunk::New(device, BytesOf(shape, dtype)));
   return NDArray(std::move(body));
 }
 
@@ -41,14 +41,14 @@ NDArray NDArray::FromHost(const void* data, const Shape& shape, DType dtype,
 NDArray NDArray::Borrow(void* data, const Shape& shape, DType dtype, Device device,
                         std::function<void()> release) {
   Ref<ArrayBody> body = MakeRef<ArrayBody>(shape, dtype, device);
-  body->chunk = Chunk::Borrow(device, data, BytesOf(shape, dtype), std::move(release));
+  body->Place(Chunk::Borrow(device, data, BytesOf(shape, dtype), std::move(release)));
   return NDArray(std::move(body));
 }
 
 NDArray NDArray::View(const Shape& shape, int64_t offset_elements) const {
   body_->Materialize();
   Ref<ArrayBody> view = MakeRef<ArrayBody>(shape, dtype(), device());
-  view->chunk = body_->chunk;
+  view->Place(body_->chunk);
   view->offset =
       body_->offset + offset_elements * static_cast<int64_t>(SizeOf(dtype()));
   return NDArray(std::move(view));

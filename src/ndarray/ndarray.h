@@ -42,6 +42,14 @@ class ArrayBody : public RefCounted<ArrayBody> {
       : shape(std::move(shape)), dtype(dtype), device(device) {}
   ~ArrayBody() {
     if (Pending* p = pending.load(std::memory_order_acquire)) p->Forget(this);
+    Place(nullptr);
+  }
+
+  // Gives the value its place in memory, or takes it away.
+  void Place(Ref<Chunk> memory) {
+    if (chunk) chunk->bodies.fetch_sub(1, std::memory_order_acq_rel);
+    chunk = std::move(memory);
+    if (chunk) chunk->bodies.fetch_add(1, std::memory_order_relaxed);
   }
 
   // Makes the value's place known: flushes the program that it waits in.
@@ -49,7 +57,7 @@ class ArrayBody : public RefCounted<ArrayBody> {
     while (Pending* p = pending.load(std::memory_order_acquire)) p->Flush();
   }
 
-  Ref<Chunk> chunk;
+  Ref<Chunk> chunk;    // changed by Place only
   int64_t offset = 0;  // bytes from the chunk's start
   std::atomic<Pending*> pending{nullptr};
   int step = -1;                    // the pending step, and other bodies that wait for

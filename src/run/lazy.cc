@@ -508,7 +508,7 @@ void LazyProgram::FlushLocked() {
     if (owners_[i] == nullptr) continue;
     for (ArrayBody* b = owners_[i]; b != nullptr;) {
       ArrayBody* next = std::exchange(b->next_owner, nullptr);
-      b->chunk = outputs[k].chunk;
+      b->Place(outputs[k].chunk);
       bodies.push_back(b);
       b = next;
     }

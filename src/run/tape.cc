@@ -186,9 +186,10 @@ class BackwardPass {
   }
 
   const std::vector<GradNode*>& order() const { return order_; }
-  Value LeafGradient(GradNode* leaf) {
+  // Moved out: the last use of it.
+  Value TakeLeafGradient(GradNode* leaf) {
     auto& douts = state(leaf).douts;
-    return douts.empty() ? Value() : douts[0];
+    return douts.empty() ? Value() : std::move(douts[0]);
   }
 
  private:
@@ -318,6 +319,21 @@ class BackwardPass {
   std::unordered_map<GradNode*, State> states_;
 };
 
+// Gives the gradient's memory to the leaf's own array instead of copying, when nobody
+// else can see either of them.
+bool Adopt(const NDArray& gradient, const NDArray& place) {
+  ArrayBody *from = gradient.body(), *to = place.body();
+  if (from->pending.load(std::memory_order_acquire) != nullptr ||
+      to->pending.load(std::memory_order_acquire) != nullptr)
+    return false;
+  if (!from->unique() || from->chunk->bodies != 1 || to->chunk->bodies != 1 ||
+      from->offset != 0 || to->offset != 0 || from->dtype != to->dtype ||
+      !(from->shape == to->shape) || !(from->device == to->device))
+    return false;
+  to->Place(from->chunk);
+  return true;
+}
+
 // Puts a leaf's gradient where its owner looks for it.
 void Store(GradNode* leaf, Value gradient) {
   leaf->fresh_grad.store(true, std::memory_order_relaxed);
@@ -328,7 +344,7 @@ void Store(GradNode* leaf, Value gradient) {
     Invoke(add, add.defaults, in, {&place, 1});
     return;
   }
-  CopyInto(gradient.array(), place);
+  if (!Adopt(gradient.array(), place)) CopyInto(gradient.array(), place);
 }
 
 }  // namespace
@@ -419,7 +435,7 @@ void Backward(std::span<const NDArray> heads, std::span<const NDArray> head_grad
   for (GradNode* node : pass.order()) {
     if (!node->leaf || node->req == GradReq::kNull) continue;
     any = true;
-    Value gradient = pass.LeafGradient(node);
+    Value gradient = pass.TakeLeafGradient(node);
     if (gradient) {
       Store(node, std::move(gradient));
     } else if (node->req == GradReq::kWrite) {
