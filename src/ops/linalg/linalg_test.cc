@@ -68,5 +68,45 @@ TEST(BatchDot, MismatchNamesBothShapes) {
       ErrorKind::kValue, {"batch_dot", "rank"});
 }
 
+TEST(Cholesky, AMatrixThatIsNotPositiveDefiniteIsReported) {
+  ExpectError(
+      [] {
+        Numbers(Call1("_linalg_potrf", {Array({2, 2}, {1, 2, 2, 1})}));
+      },
+      ErrorKind::kValue, {"_linalg_potrf", "positive definite"});
+}
+
+TEST(Syevd, ExampleOfTheDocumentation) {
+  const Arrays y = Call("_linalg_syevd", {Array({2, 2}, {1, 2, 2, 4})});
+  ExpectNear(y[0], {0.89442719, -0.4472136, 0.4472136, 0.89442719});
+  ExpectNear(y[1], {0, 5});
+}
+
+TEST(Determinant, OfSingularAndOfExchangedRows) {
+  const NDArray singular = Array({2, 2}, {1, 2, 2, 4}),
+                exchange = Array({2, 2}, {0, 1, 1, 0});
+  ExpectNear(Call1("_linalg_det", {singular}), {0});
+  ExpectNear(Call1("_linalg_det", {exchange}), {-1});
+  const Arrays y = Call("_linalg_slogdet", {exchange});
+  ExpectNear(y[0], {-1});
+  ExpectNear(y[1], {0});
+  ExpectError([&] { Numbers(Call1("_linalg_inverse", {singular})); }, ErrorKind::kValue,
+              {"_linalg_inverse", "singular"});
+}
+
+TEST(Triangles, ExamplesOfTheDocumentation) {
+  const NDArray a = Array({2, 2}, {1, 2, 3, 4});
+  ExpectNear(Call1("_linalg_extracttrian", {a}), {1, 3, 4});
+  ExpectNear(Call1("_linalg_extracttrian", {a}, {{"lower", "False"}}), {1, 2, 4});
+  ExpectNear(Call1("_linalg_extracttrian", {a}, {{"offset", "1"}}), {2});
+  ExpectNear(Call1("_linalg_extractdiag", {a}, {{"offset", "-1"}}), {3});
+}
+
+TEST(KhatriRao, TheLastMatrixChangesFastest) {
+  ExpectNear(Call1("khatri_rao", {Array({2, 1}, {1, 2}), Array({2, 1}, {3, 4})},
+                   {{"num_args", "2"}}),
+             {3, 4, 6, 8});
+}
+
 }  // namespace
 }  // namespace plait::testing
