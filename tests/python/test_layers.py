@@ -69,7 +69,11 @@ def test_conv_shapes():
         (nn.Conv1D(4, 3, padding=1), (2, 3, 8), (2, 4, 8)),
         (nn.Conv3D(4, 2), (1, 2, 4, 5, 6), (1, 4, 3, 4, 5)),
         (nn.Conv1DTranspose(4, 3, strides=2), (2, 3, 5), (2, 4, 11)),
-        (nn.Conv2DTranspose(4, 3, strides=2, output_padding=1), (1, 2, 4, 4), (1, 4, 10, 10)),
+        (
+            nn.Conv2DTranspose(4, 3, strides=2, output_padding=1),
+            (1, 2, 4, 4),
+            (1, 4, 10, 10),
+        ),
         (nn.MaxPool1D(2), (1, 2, 7), (1, 2, 3)),
         (nn.MaxPool2D(3, 2, ceil_mode=True), (1, 1, 6, 6), (1, 1, 3, 3)),
         (nn.AvgPool3D(2), (1, 1, 4, 4, 4), (1, 1, 2, 2, 2)),
