@@ -189,7 +189,7 @@ def test_half_precision_with_master_weights():
     for _ in range(20):
         backward(p)
         trainer.step(1)
-    # Single steps are lost in float16 (its spacing below 1 is 4.9e-4), their sum is not.
+    # A single step is lost in float16, whose spacing below 1 is 4.9e-4.
     assert p.data().asscalar() == np.float16(1 - 20e-4)
     trainer = gluon.Trainer([parameter([1.0], dtype="float16")], "adam")
     with pytest.warns(UserWarning, match="multi_precision"):
