@@ -271,7 +271,8 @@ def test_parameters_live_on_several_contexts():
 def test_a_block_computes_where_its_input_is():
     net = nn.Dense(2, in_units=3)
     net.initialize(ctx=[mx.cpu(0), mx.cpu(1)])
-    assert net(nd.ones((1, 3), ctx=mx.cpu(1))).context == mx.cpu(1)
+    x = nd.ones((1, 3)).as_in_context(mx.cpu(1))
+    assert net(x).context == mx.cpu(1)
 
 
 def test_second_initialize_warns_unless_forced():

@@ -263,20 +263,19 @@ class LAMB(_TwoMoments):
                 self.update(*arguments)
             return
         self._update_count(indices)
-        options = dict(
-            out=weights,
-            lrs=self._get_lrs(indices),
+        masters = None
+        if self._uses_master(weights[0]):
+            masters, states = zip(*states)
+        means, variances = zip(*states)
+        fused.lamb(
+            weights,
+            grads,
+            means,
+            variances,
+            masters,
+            self._get_lrs(indices),
             wds=self._get_wds(indices),
             step_count=[self._index_update_count[i] for i in indices],
             **self._options(),
             **self._bounds(),
         )
-        if self._uses_master(weights[0]):
-            masters, moments = zip(*states)
-            means, variances = zip(*moments)
-            nd.contrib.multi_mp_lamb_update(
-                weights, grads, means, variances, masters, **options
-            )
-        else:
-            means, variances = zip(*states)
-            nd.contrib.multi_lamb_update(weights, grads, means, variances, **options)

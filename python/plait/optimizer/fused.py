@@ -30,3 +30,17 @@ def adam(weights, grads, means, variances, lrs, wds, **options):
     update = nd.adam_update
     for w, g, m, v, lr, wd in zip(weights, grads, means, variances, lrs, wds):
         update(w, g, m, v, out=w, lr=lr, wd=wd, **options)
+
+
+def lamb(weights, grads, means, variances, masters, lrs, **options):
+    """LAMB on dense arrays; masters: float32 copies, or None."""
+    internal = nd._internal
+    update = internal._multi_mp_lamb_update if masters else internal._multi_lamb_update
+    lists = [x for x in (weights, grads, means, variances, masters) if x]
+    update(
+        *_interleave(*lists),
+        out=weights,
+        num_tensors=len(weights),
+        learning_rates=lrs,
+        **options,
+    )

@@ -15,6 +15,7 @@ _ALLOWED = {
     ("builtins", "bytearray"),
     ("builtins", "slice"),
     ("__builtin__", "set"),
+    ("__builtin__", "object"),
     ("collections", "OrderedDict"),
     ("collections", "defaultdict"),
     ("builtins", "dict"),
