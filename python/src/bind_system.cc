@@ -17,22 +17,50 @@ namespace nb = nanobind;
 namespace plait::python {
 namespace {
 
-Device DeviceOf(int type, int id) {
-  return {static_cast<DeviceType>(type), static_cast<int16_t>(id)};
+// A device type by its number or its name.
+Device DeviceOf(nb::object type, int id) {
+  if (PyLong_Check(type.ptr()))
+    return {static_cast<DeviceType>(nb::cast<int>(type)), static_cast<int16_t>(id)};
+  const std::string name = nb::cast<std::string>(type);
+  for (DeviceType t : {DeviceType::kCpu, DeviceType::kGpu, DeviceType::kCpuPinned,
+                       DeviceType::kCpuShared}) {
+    if (name == Name(t)) return {t, static_cast<int16_t>(id)};
+  }
+  Fail(ErrorKind::kValue, "device: '", name,
+       "' is unknown; one of cpu, gpu, cpu_pinned, "
+       "cpu_shared was expected");
 }
 
 }  // namespace
 
 void BindSystem(nb::module_& m) {
   m.def("waitall", &WaitAll);
+  m.def("set_bulk_size", [](int size) {
+    // Kept for scripts that restore it; the fusing of calls needs no such limit.
+    thread_local int bulk = 0;
+    return std::exchange(bulk, size);
+  });
+  m.def("features", [] {
+    nb::dict found;
+#ifdef PLAIT_USE_ONEDNN
+    found["MKLDNN"] = true;
+#else
+    found["MKLDNN"] = false;
+#endif
+    found["OPENMP"] = true;
+    found["INT64_TENSOR_SIZE"] = true;
+    found["CUDA"] = false;
+    return found;
+  });
   m.def("lazy_enabled", [] { return LazyEnabled(); });
   m.def(
       "set_lazy", [](bool on) { return std::exchange(LazyEnabled(), on); },
       "Switches fusing of pointwise calls in this thread; returns the previous value.");
   m.def("seed", [](uint64_t seed) { SeedRandom(seed); });
-  m.def("seed_device",
-        [](uint64_t seed, int type, int id) { SeedRandom(seed, DeviceOf(type, id)); });
-  m.def("memory_stats", [](int type, int id) {
+  m.def("seed_device", [](uint64_t seed, nb::object type, int id) {
+    SeedRandom(seed, DeviceOf(type, id));
+  });
+  m.def("memory_stats", [](nb::object type, int id) {
     const memory::Stats s = memory::GetStats(DeviceOf(type, id));
     nb::dict d;
     d["live"] = s.live;
@@ -43,11 +71,11 @@ void BindSystem(nb::module_& m) {
     return d;
   });
   m.def("memory_reset_peak",
-        [](int type, int id) { memory::ResetPeak(DeviceOf(type, id)); });
-  m.def("memory_set_limit", [](int type, int id, size_t bytes) {
+        [](nb::object type, int id) { memory::ResetPeak(DeviceOf(type, id)); });
+  m.def("memory_set_limit", [](nb::object type, int id, size_t bytes) {
     memory::SetLimit(DeviceOf(type, id), bytes);
   });
-  m.def("empty_cache", [](int type, int id) {
+  m.def("empty_cache", [](nb::object type, int id) {
     WaitAll();
     memory::EmptyCache(DeviceOf(type, id));
   });

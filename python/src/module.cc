@@ -58,5 +58,6 @@ NB_MODULE(_plait, m) {
   BindOperators(m);
   BindArrays(m);
   BindAutograd(m);
+  BindProfiler(m);
   BindSystem(m);
 }

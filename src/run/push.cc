@@ -8,6 +8,7 @@
 #include <iostream>
 #include <limits>
 #include <memory>
+#include <optional>
 
 #include "base/blocking.h"
 #include "base/options.h"
@@ -107,11 +108,11 @@ const OpDef::AnyKernel& Choose(const OpDef& op, const Params& params,
 // Estimated time on one thread, in nanoseconds.
 double CostOf(const OpDef& op, const Params& params, std::span<const NDArray> in,
               std::span<const NDArray> out) {
-  constexpr double kOverhead = 50, kPerByte = 0.12, kPerOperation = 0.03;
+  constexpr double kOverhead = 50, kPerByte = 0.03, kPerOperation = 0.01;
   double bytes = 0;
   for (const NDArray& x : in) bytes += static_cast<double>(x.nbytes());
   for (const NDArray& x : out) bytes += static_cast<double>(x.nbytes());
-  if (!op.cost) return kOverhead + 2 * kPerByte * bytes;
+  if (!op.cost) return kOverhead + 1.3 * kPerByte * bytes;
   return kOverhead + kPerByte * bytes +
          kPerOperation * op.cost(params.get(), SpecsOf(in), SpecsOf(out));
 }
@@ -146,14 +147,15 @@ void CollectVars(const OpDef& op, std::span<const NDArray> in,
 
 void RunInline(const OpDef& op, const OpDef::AnyKernel& kernel, const ParamsRef& params,
                std::span<const NDArray> in, std::span<const NDArray> out,
-               const CallState& state, Vars& reads, Vars& writes) {
+               const CallState& state, double cost, Vars& reads, Vars& writes) {
   Engine& engine = Engine::Get();
   SmallVector<View, 8> in_views, out_views;
   for (const NDArray& x : in) in_views.push_back({x.data(), &x.shape(), x.dtype()});
   for (const NDArray& x : out) out_views.push_back({x.data(), &x.shape(), x.dtype()});
-  const bool observed = engine.observed();
-  const int64_t start = observed ? Now() : 0;
+  const InlineTimer timer(op.name.c_str());
   try {
+    std::optional<ScopedBlocking> blocking;
+    if (cost > kBlockingNanoseconds) blocking.emplace();
     kernel.run(params->get(), {in_views, out_views, state.random, state.training, {}});
   } catch (...) {
     for (const View& x : out_views) FillFailed(x.ptr, x.dtype, x.size());
@@ -171,12 +173,19 @@ void RunInline(const OpDef& op, const OpDef::AnyKernel& kernel, const ParamsRef&
     return;
   }
   engine.End(reads, writes);
-  if (observed) {
-    engine.ReportInline(op.name.c_str(), CurrentLayer(), Lane::kCompute, start, Now());
-  }
 }
 
 }  // namespace
+
+InlineTimer::InlineTimer(const char* name)
+    : name_(Engine::Get().observed() ? name : nullptr) {
+  if (name_ != nullptr) start_ = Now();
+}
+
+InlineTimer::~InlineTimer() {
+  if (name_ == nullptr) return;
+  Engine::Get().ReportInline(name_, CurrentLayer(), Lane::kCompute, start_, Now());
+}
 
 void SetCallSite(CallSiteFn fn) {
   call_site = fn;
@@ -236,9 +245,9 @@ void PushNode(const OpDef& op, const ParamsRef& params, std::span<const NDArray>
   Vars reads, writes;
   CollectVars(op, in, out, fresh, reads, writes);
   Engine& engine = Engine::Get();
-  if (CostOf(op, *params, in, out) <= kInlineNanoseconds &&
-      engine.TryBegin(reads, writes)) {
-    RunInline(op, kernel, params, in, out, state, reads, writes);
+  const double cost = CostOf(op, *params, in, out);
+  if (cost <= kInlineNanoseconds && engine.TryBegin(reads, writes)) {
+    RunInline(op, kernel, params, in, out, state, cost, reads, writes);
     return;
   }
   auto node = std::make_unique<NodeOperation>(op, kernel, params, state);

@@ -32,6 +32,20 @@ std::string CallSite();
 // The name of the layer that is being called (a Gluon block), for the profiler.
 const char*& CurrentLayer();
 
+// Reports an operation that runs inline from here to the end of the scope, if anybody
+// observes the engine.
+class InlineTimer {
+ public:
+  explicit InlineTimer(const char* name);
+  ~InlineTimer();
+  InlineTimer(const InlineTimer&) = delete;
+  InlineTimer& operator=(const InlineTimer&) = delete;
+
+ private:
+  const char* name_;  // null: nobody does
+  int64_t start_ = 0;
+};
+
 // An error of an operation with its operator and call site.
 std::exception_ptr Describe(std::exception_ptr error, const std::string& op,
                             const std::string& site);
@@ -39,8 +53,11 @@ std::exception_ptr Describe(std::exception_ptr error, const std::string& op,
 // Values that an array holds after a failure: NaN, or 0 for integers.
 void FillFailed(void* data, DType dtype, int64_t size) noexcept;
 
-// Operations whose estimated time on one thread is below this run inline.
-inline constexpr double kInlineNanoseconds = 30000;
+// Operations whose estimated time on one thread is below this run inline: what a second
+// core could save does not pay for handing the operation, and all that depends on it, to
+// another thread. Longer ones give the host language's lock away meanwhile.
+inline constexpr double kInlineNanoseconds = 80000;
+inline constexpr double kBlockingNanoseconds = 40000;
 
 }  // namespace plait
 

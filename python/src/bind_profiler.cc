@@ -1,0 +1,85 @@
+// The profiler's feed: the engine's events, collected until Python asks for them.
+
+#include <nanobind/stl/string.h>
+
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "bindings.h"
+#include "engine/engine.h"
+#include "run/lazy.h"
+
+namespace nb = nanobind;
+
+namespace plait::python {
+namespace {
+
+struct Recorded {
+  std::string name, layer;
+  Lane lane;
+  uint64_t thread;
+  double start_us, end_us;
+};
+
+struct Feed {
+  std::mutex mutex;
+  std::vector<Recorded> events;
+};
+Feed& TheFeed() {
+  static auto* feed = new Feed;
+  return *feed;
+}
+
+const char* CategoryOf(Lane lane) {
+  switch (lane) {
+    case Lane::kCompute:
+      return "operator";
+    case Lane::kCopy:
+      return "copy";
+    case Lane::kIo:
+      return "io";
+    case Lane::kCallback:
+      return "callback";
+    default:
+      return "comm";
+  }
+}
+
+void Note(const EngineEvent& e) {
+  Feed& feed = TheFeed();
+  const std::lock_guard lock(feed.mutex);
+  feed.events.push_back({e.name, e.layer, e.lane, e.thread,
+                         static_cast<double>(e.start_ns) / 1e3,
+                         static_cast<double>(e.end_ns) / 1e3});
+}
+
+}  // namespace
+
+void BindProfiler(nb::module_& m) {
+  m.def("profiler_start", [] { Engine::Get().SetObserver(Note); });
+  m.def("profiler_stop", [] {
+    LazyProgram::FlushAll();  // what was called while the profiler ran belongs to it
+    Engine::Get().SetObserver(nullptr);
+  });
+  m.def(
+      "profiler_events",
+      [] {
+        LazyProgram::FlushAll();
+        std::vector<Recorded> events;
+        {
+          const std::lock_guard lock(TheFeed().mutex);
+          events.swap(TheFeed().events);
+        }
+        nb::list rows;
+        for (const Recorded& e : events) {
+          rows.append(nb::make_tuple(e.name, CategoryOf(e.lane), "cpu/0", e.thread,
+                                     e.start_us, e.end_us, e.layer));
+        }
+        return rows;
+      },
+      "What ran since the last call: (name, category, device, thread, begin, end, "
+      "layer).");
+}
+
+}  // namespace plait::python
