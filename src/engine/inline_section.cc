@@ -2,6 +2,8 @@
 
 #include "engine/inline_section.h"
 
+#include <pthread.h>
+
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -22,24 +24,34 @@ std::atomic<Slot*> all_slots{nullptr};
 // One load instead of a call: the library is loaded with room for a few such pointers.
 [[gnu::tls_model("initial-exec")]] constinit thread_local Slot* own = nullptr;
 
-// Gives the slot back when the thread ends.
-struct Owner {
-  ~Owner() {
-    Slot* const slot = own;
-    own = nullptr;
-    if (slot != nullptr) slot->taken.store(false, std::memory_order_release);
-  }
-};
+void GiveBack(void* slot) {
+  own = nullptr;
+  static_cast<Slot*>(slot)->taken.store(false, std::memory_order_release);
+}
+
+// Gives the slot back when the thread ends: later than thread_local objects, which may
+// still use it. A record of those would also be lost with the threads in a forked
+// child.
+pthread_key_t MakeKey() {
+  pthread_key_t key;
+  pthread_key_create(&key, GiveBack);
+  return key;
+}
+
+Slot& Own(Slot* slot) {
+  static const pthread_key_t key = MakeKey();
+  pthread_setspecific(key, slot);
+  own = slot;
+  return *slot;
+}
 
 [[gnu::noinline]] Slot& NewSlot() {
-  static thread_local Owner owner;
-  static_cast<void>(&owner);
   for (Slot* slot = all_slots.load(std::memory_order_acquire); slot;
        slot = slot->next) {
     bool taken = false;
     if (!slot->taken.load(std::memory_order_relaxed) &&
         slot->taken.compare_exchange_strong(taken, true, std::memory_order_acquire)) {
-      return *(own = slot);
+      return Own(slot);
     }
   }
   Slot* const slot = new Slot;
@@ -47,7 +59,7 @@ struct Owner {
   while (
       !all_slots.compare_exchange_weak(slot->next, slot, std::memory_order_release)) {
   }
-  return *(own = slot);
+  return Own(slot);
 }
 
 Slot& OwnSlot() {

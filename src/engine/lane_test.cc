@@ -11,10 +11,16 @@ namespace {
 
 TEST(Lanes, AReadyOperationOfHigherPriorityRunsFirstAndEqualsInOrder) {
   ThreadedEngine engine(1, kNoLimit);
-  Gate gate;
+  Gate begun, gate;
   std::vector<Var> vars(9);
   std::vector<int> order;
-  PushTo(engine, [&] { gate.Wait(); }, {}, {&vars[8]});
+  PushTo(engine,
+         [&] {
+           begun.Open();
+           gate.Wait();
+         },
+         {}, {&vars[8]});
+  begun.Wait();
   const int priorities[] = {0, -1, 5, 0, 5, -1, 0, 9};
   for (int i = 0; i < 8; ++i) {
     PushTo(

@@ -19,12 +19,17 @@
 #include "engine/serial_engine.h"
 #include "engine/threaded_engine.h"
 
-#if defined(__SANITIZE_THREAD__)
-#define PLAIT_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
+// Sanitizers that do not follow a fork while other threads allocate.
+#ifdef __has_feature
+#define PLAIT_HAS_FEATURE(x) __has_feature(x)
+#else
+#define PLAIT_HAS_FEATURE(x) 0
+#endif
+#if defined(__SANITIZE_THREAD__) || PLAIT_HAS_FEATURE(thread_sanitizer)
 #define PLAIT_TSAN 1
 #endif
+#if defined(__SANITIZE_ADDRESS__) || PLAIT_HAS_FEATURE(address_sanitizer)
+#define PLAIT_ASAN 1
 #endif
 
 namespace plait {
