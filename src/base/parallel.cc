@@ -14,7 +14,10 @@
 #include "base/options.h"
 
 #ifndef PLAIT_USE_OPENMP
+#include <unistd.h>
+
 #include <condition_variable>
+#include <memory>
 #include <vector>
 #endif
 
@@ -194,14 +197,37 @@ struct RangeJob final : Helper::Job {
   }
 };
 
+// Helpers belong to the thread that masters them, and end with it. In a forked child
+// they do not exist, and can be neither used nor destroyed.
+class HelperPool {
+ public:
+  ~HelperPool() { ForgetAfterFork(); }
+  std::vector<std::unique_ptr<Helper>>& AtLeast(int count) {
+    ForgetAfterFork();
+    while (static_cast<int>(helpers_.size()) < count) {
+      helpers_.push_back(std::make_unique<Helper>());
+    }
+    return helpers_;
+  }
+
+ private:
+  void ForgetAfterFork() {
+    if (process_ == getpid()) return;
+    process_ = getpid();
+    static auto* const lost = new std::vector<Helper*>;
+    for (auto& helper : helpers_) lost->push_back(helper.release());
+    helpers_.clear();
+  }
+
+  pid_t process_ = getpid();
+  std::vector<std::unique_ptr<Helper>> helpers_;
+};
+
 }  // namespace
 
 void ParallelRanges(int64_t n, int threads, RangeFn fn, void* context) {
-  // Helpers belong to the thread that masters them, and end with it.
-  thread_local std::vector<std::unique_ptr<Helper>> pool;
-  while (static_cast<int>(pool.size()) < threads - 1) {
-    pool.push_back(std::make_unique<Helper>());
-  }
+  thread_local HelperPool own;
+  auto& pool = own.AtLeast(threads - 1);
   FirstException failed;
   std::vector<RangeJob> jobs(threads);
   for (int i = 0; i < threads; ++i) {
