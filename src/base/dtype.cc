@@ -49,8 +49,10 @@ DType ParseDType(std::string_view name) {
 }
 
 DType Promote(DType a, DType b) {
-  if (a == b || b == DType::kUnknown || b == DType::kBool) return a;
-  if (a == DType::kUnknown || a == DType::kBool) return b;
+  if (a == b || b == DType::kUnknown) return a;
+  if (a == DType::kUnknown) return b;
+  if (b == DType::kBool) return a;
+  if (a == DType::kBool) return b;
   if (IsFloat(a) && IsFloat(b)) {
     if (SizeOf(a) == SizeOf(b)) return DType::kFloat32;  // float16 with bfloat16
     return SizeOf(a) > SizeOf(b) ? a : b;

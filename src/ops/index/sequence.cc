@@ -240,10 +240,20 @@ struct LastBackwardParams {
     .types = DataType<LastBackwardParams>,
     .infer =
         [](const LastBackwardParams& p, Specs& in, Specs& out) {
+          Check((p.axis == 0 || p.axis == 1) && p.size >= 0,
+                "_backward_SequenceLast: axis is ", p.axis, " and size ", p.size,
+                "; 0 or 1, and at least 0, were expected");
           if (!in[0].shape.rank_known()) return true;
+          Check(in[0].shape.rank() >= 1,
+                "_backward_SequenceLast: data is a scalar; shape (batch, ...) was "
+                "expected");
           Shape x = in[0].shape;
           x.Insert(p.axis, p.size);
-          return Unify(x, out[0].shape);
+          if (!Unify(x, out[0].shape)) return false;
+          Specs data{{x, in[0].dtype}};
+          if (p.use_sequence_length) data.push_back(in[1]);
+          CheckData(p, data, "_backward_SequenceLast");
+          return true;
         },
     .gradient =
         [](const LastBackwardParams& p, const GradArgs& g) {

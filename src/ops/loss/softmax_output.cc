@@ -59,6 +59,11 @@ bool Infer(const P& p, Specs& in, Specs& out) {
   return true;
 }
 
+bool InferBackward(const P& p, Specs& in, Specs& out) {
+  if (p.out_grad && !Unify(in[2].shape, in[0].shape)) return false;
+  return Infer(p, in, out);
+}
+
 // What sums to one: classes along axis 1, along the last axis, or all of a sample.
 SoftmaxProblem ProblemOf(const P& p, const Shape& x) {
   if (p.multi_output) return SoftmaxAlong(x, 1);
@@ -232,8 +237,7 @@ const OpDef& backward_op = Register<P>({
       return {true, true, p.out_grad};
     },
     .types = InferTypes,
-    .infer = [](const P&, Specs& in,
-                Specs& out) { return Unify(in[0].shape, out[0].shape); },
+    .infer = InferBackward,
     .cpu = {{"plain", Backward}},
     .in_place = {{0, 0}},
     .samples = Samples(true),

@@ -1,5 +1,7 @@
 // Convolution in one to three dimensions, and the operators of its two gradients.
 
+#include <cstring>
+
 #include "graph/math.h"
 #include "ops/infer.h"
 #include "ops/nn/conv.h"
@@ -150,8 +152,17 @@ Values WeightGradient(const P& p, const GradArgs& g) {  // w = Weight(y, x)
   return result;
 }
 
-bool InferResult(const P& p, Specs&, Specs& out) {
-  return Assign(out[0].shape, p.result);
+// The gradients have the shape `result`; with it, the three arrays fit together as
+// those of a convolution do.
+bool InferData(P p, Specs& in, Specs& out) {
+  p.no_bias = true;
+  Specs inputs{{p.result}, {in[1].shape}}, output{{in[0].shape}};
+  return Infer(p, inputs, output) && Assign(out[0].shape, p.result);
+}
+bool InferWeight(P p, Specs& in, Specs& out) {
+  p.no_bias = true;
+  Specs inputs{{in[1].shape}, {p.result}}, output{{in[0].shape}};
+  return Infer(p, inputs, output) && Assign(out[0].shape, p.result);
 }
 
 template <auto kKernel>
@@ -166,6 +177,10 @@ void Data(const P& p, const KernelArgs& args) {
 }
 template <auto kKernel>
 void Weight(const P& p, const KernelArgs& args) {
+  if (args.in[0].size() == 0 || args.in[1].size() == 0) {
+    std::memset(args.out[0].ptr, 0, static_cast<size_t>(args.out[0].bytes()));
+    return;
+  }
   kKernel(MakeConvGeometry(p, args.in[1].shape(), args.in[0].shape()), args.in[0],
           args.in[1], args.out[0]);
 }
@@ -230,7 +245,7 @@ const OpDef& data_gradient = Register<P>({
     .name = "_backward_Convolution_data",
     .doc = "The gradient of Convolution for its data, from dy and the weight.",
     .inputs = {{"dy", Types::kFloats}, {"weight", Types::kFloats}},
-    .infer = InferResult,
+    .infer = [](const P& p, Specs& in, Specs& out) { return InferData(p, in, out); },
     .gradient = DataGradient,
     .uses = {.in = 0b11},
     .cpu = {{"tuned", Data<FastConvData>}, {"plain", Data<PlainConvData>}},
@@ -246,7 +261,7 @@ const OpDef& weight_gradient = Register<P>({
     .name = "_backward_Convolution_weight",
     .doc = "The gradient of Convolution for its weight, from dy and the data.",
     .inputs = {{"dy", Types::kFloats}, {"data", Types::kFloats}},
-    .infer = InferResult,
+    .infer = [](const P& p, Specs& in, Specs& out) { return InferWeight(p, in, out); },
     .gradient = WeightGradient,
     .uses = {.in = 0b11},
     .cpu = {{"tuned", Weight<FastConvWeight>}, {"plain", Weight<PlainConvWeight>}},

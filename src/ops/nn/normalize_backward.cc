@@ -25,7 +25,17 @@ void InferTypes(const Norm&, Specs& in, Specs& out) {
   out[1].dtype = out[2].dtype = in[2].dtype;
 }
 
-bool Infer(const Norm&, Specs& in, Specs& out) {
+bool Infer(const Norm& norm, Specs& in, Specs& out) {
+  Check(norm.sizes.rank() == 4, ErrorKind::kRuntime,
+        "_backward_Normalize: is an operator's own; a call by name was not expected");
+  const int64_t counts[] = {norm.Count(15), norm.Count(15),
+                            norm.Count(norm.affine_axes), norm.Count(norm.stats_axes),
+                            norm.Count(norm.stats_axes)};
+  for (int i = 0; i < 5; ++i) {
+    const Shape& s = in[i].shape;
+    Check(!s.known() || s.size() == counts[i], "_backward_Normalize: array ", i,
+          " has shape ", s, "; ", counts[i], " elements were expected");
+  }
   return Unify(in[0].shape, in[1].shape) && Assign(out[0].shape, in[1].shape) &&
          Assign(out[1].shape, in[2].shape) && Assign(out[2].shape, in[2].shape);
 }

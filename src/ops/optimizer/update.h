@@ -97,6 +97,7 @@ inline bool InferGroups(const char* op, int n, int stride, int extra, Specs& in,
 inline void GroupTypes(int n, int stride, bool mixed, Specs& in, Specs& out) {
   for (int g = 0; g < n && (g + 1) * stride <= static_cast<int>(in.size()); ++g) {
     out[g].dtype = in[g * stride].dtype;
+    if (out[g].dtype == DType::kUnknown) continue;
     Check(in[g * stride + 1].dtype == out[g].dtype, ErrorKind::kType, "update: weight ",
           g, " is ", out[g].dtype, " and its gradient ", in[g * stride + 1].dtype,
           "; equal dtypes were expected");

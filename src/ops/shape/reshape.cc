@@ -52,7 +52,7 @@ Shape OldTarget(const ReshapeParams& p, const Shape& x) {
     }
   }
   if (left_over >= 0) {
-    y[left_over] = x.known() && others > 0 ? x.size() / others : kUnknownSize;
+    y[left_over] = !x.known() ? kUnknownSize : others > 0 ? x.size() / others : 0;
   }
   return y;
 }
