@@ -1,7 +1,6 @@
-// Inverses and determinants of square matrices.
+// _linalg_inverse, _linalg_det, _linalg_slogdet: by LU factors with pivots.
 
 #include <cmath>
-#include <limits>
 
 #include "ops/infer.h"
 #include "ops/linalg/matrices.h"
@@ -9,187 +8,211 @@
 namespace plait {
 namespace {
 
-// Gauss-Jordan elimination with row exchanges. Returns the sign of the determinant and
-// the logarithm of its size; `inverse`, if not null, gets the inverse.
-struct Determinant {
-  double sign = 1, log_size = 0;
-  double value() const { return sign == 0 ? 0 : sign * std::exp(log_size); }
-};
-Determinant Eliminate(Matrix a, Matrix* inverse) {
-  const int64_t n = a.rows;
-  Determinant d;
-  if (inverse) {
-    *inverse = Matrix(n, n);
-    for (int64_t i = 0; i < n; ++i) (*inverse)(i, i) = 1;
-  }
-  for (int64_t c = 0; c < n; ++c) {
-    int64_t pivot = c;
-    for (int64_t i = c + 1; i < n; ++i) {
-      if (std::abs(a(i, c)) > std::abs(a(pivot, c))) pivot = i;
-    }
-    if (a(pivot, c) == 0) {
-      Check(inverse == nullptr,
-            "_linalg_inverse: the matrix is singular; a regular one "
-            "was expected");
-      return {0, -std::numeric_limits<double>::infinity()};
-    }
-    if (pivot != c) d.sign = -d.sign;
-    for (int64_t j = 0; j < n; ++j) {
-      std::swap(a(c, j), a(pivot, j));
-      if (inverse) std::swap((*inverse)(c, j), (*inverse)(pivot, j));
-    }
-    const double p = a(c, c);
-    if (p < 0) d.sign = -d.sign;
-    d.log_size += std::log(std::abs(p));
-    for (int64_t i = inverse ? 0 : c + 1; i < n; ++i) {
-      if (i == c) continue;
-      const double f = a(i, c) / p;
-      for (int64_t j = 0; j < n; ++j) {
-        a(i, j) -= f * a(c, j);
-        if (inverse) (*inverse)(i, j) -= f * (*inverse)(c, j);
-      }
-    }
-    if (!inverse) continue;
-    for (int64_t j = 0; j < n; ++j) {
-      a(c, j) /= p;
-      (*inverse)(c, j) /= p;
-    }
-  }
-  return d;
+double CubeOf(int64_t n) {
+  return static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
 }
 
-// The determinant as a product, so that small integer matrices have exact ones.
-double Product(Matrix a) {
-  double d = 1;
-  const int64_t n = a.rows;
-  for (int64_t c = 0; c < n; ++c) {
-    int64_t pivot = c;
-    for (int64_t i = c + 1; i < n; ++i) {
-      if (std::abs(a(i, c)) > std::abs(a(pivot, c))) pivot = i;
-    }
-    if (a(pivot, c) == 0) return 0;
-    if (pivot != c) d = -d;
-    for (int64_t j = 0; j < n; ++j) std::swap(a(c, j), a(pivot, j));
-    d *= a(c, c);
-    for (int64_t i = c + 1; i < n; ++i) {
-      const double f = a(i, c) / a(c, c);
-      for (int64_t j = c; j < n; ++j) a(i, j) -= f * a(c, j);
-    }
-  }
-  return d;
+double Cost(const Specs& in) {
+  return 2.0 * static_cast<double>(in[0].shape.size()) *
+         static_cast<double>(in[0].shape.back());
+}
+
+// ---------------------------------------------------------------- inverse
+
+// Zeros instead of an error for a singular matrix: what the gradient of det wants.
+void InvertAll(const KernelArgs& args, bool zeros_if_singular) {
+  const Shape& shape = args.in[0].shape();
+  const int64_t n = shape.back();
+  if (shape.size() == 0) return;
+  InFloats(args, [&]<typename T>(const Floats<T>& f) {
+    ForEachMatrix(CountMatrices(shape), 2 * CubeOf(n), [&](int64_t i) {
+      const cpu::Scratch factors(n * n * sizeof(T)), rows(n * sizeof(int64_t));
+      const Matrix<T> lu{factors.As<T>(), n};
+      T* y = f.out(0) + i * n * n;
+      std::copy_n(f.in(0) + i * n * n, n * n, lu.data);
+      if (FactorLU(n, lu, rows.As<int64_t>())) {
+        InvertLU(n, lu, rows.As<int64_t>(), Matrix<T>{y, n});
+      } else if (zeros_if_singular) {
+        std::fill_n(y, n * n, T{0});
+      } else {
+        Fail(ErrorKind::kValue, "_linalg_inverse: matrix ", i, " of A ", shape,
+             " is singular; invertible matrices were expected");
+      }
+    });
+  });
+}
+
+// y = A^-1: dA = -y^T dy y^T.
+Values InverseGradient(const NoParams&, const GradArgs& g) {
+  const Value& y = g.out(0);
+  return {mm(mm(y, g.dout(0), true), y, false, true, -1)};
 }
 
 bool InferInverse(const NoParams&, Specs& in, Specs& out) {
-  if (!Unify(in[0].shape, out[0].shape)) return false;
-  CheckMatrices("_linalg_inverse", in[0].shape, true);
-  return true;
+  CheckSquare(in[0].shape, "_linalg_inverse");
+  return Unify(in[0].shape, out[0].shape);
 }
 
-bool InferNumbers(const NoParams&, Specs& in, Specs& out) {
-  const Shape& a = in[0].shape;
-  if (!CheckMatrices("_linalg_det", a, true)) return true;
-  Shape y(a.begin(), a.end() - 2);
-  if (y.rank() == 0) y.Append(1);
-  for (Spec& s : out) {
-    if (!Assign(s.shape, y)) return false;
+SampleInput Regular(Shape shape) {
+  std::vector<double> values;
+  const int64_t n = shape.back();
+  for (int64_t k = 0; k < shape.size(); ++k) {
+    const int64_t i = k / n % n, j = k % n;
+    values.push_back((i + 1) % n == j ? 2.0 + 0.5 * static_cast<double>(i)
+                                      : 0.3 * std::sin(static_cast<double>(k)));
   }
-  return true;
+  return Numbers(std::move(shape), std::move(values));
 }
 
-void Inverse(const NoParams&, const KernelArgs& args) {
-  ForEachMatrix(args, 2, [&](const std::vector<Matrix>& in, std::vector<Matrix>& out) {
-    Eliminate(in[0], &out[0]);
-  });
-}
-void Det(const NoParams&, const KernelArgs& args) {
-  ForEachMatrix(args, 2, [&](const std::vector<Matrix>& in, std::vector<Matrix>& out) {
-    out[0].v[0] = Product(in[0]);
-  });
-}
-void SlogDet(const NoParams&, const KernelArgs& args) {
-  ForEachMatrix(args, 2, [&](const std::vector<Matrix>& in, std::vector<Matrix>& out) {
-    const Determinant d = Eliminate(in[0], nullptr);
-    out[0].v[0] = d.sign;
-    out[1].v[0] = d.log_size;
-  });
-}
-
-Value InverseOf(const Value& a);
-
-// B = A^-1: dA = -B^T dB B^T.
-Values InverseGradient(const NoParams&, const GradArgs& g) {
-  const Value& b = g.out(0);
-  return {MatMulOf(MatMulOf(b, g.dout(0), true, false), b, false, true, -1)};
-}
-
-// One number a matrix, as (..., 1, 1).
-Value Wide(const Value& x, const Shape& a) {
-  Shape s = a;
-  s[a.rank() - 2] = s[a.rank() - 1] = 1;
-  return reshape(x, s);
-}
-
-// dA = det dy A^-T.
-Values DetGradient(const NoParams&, const GradArgs& g) {
-  const Shape& a = g.in_spec(0).shape;
-  return {Wide(g.out(0) * g.dout(0), a) * TransposedMatrices(InverseOf(g.in(0)))};
-}
-Values SlogDetGradient(const NoParams&, const GradArgs& g) {
-  if (!g.has_dout(1)) return {Value()};
-  const Shape& a = g.in_spec(0).shape;
-  return {Wide(g.dout(1), a) * TransposedMatrices(InverseOf(g.in(0)))};
-}
-
-SampleInput Regular() {
-  return Numbers({2, 2}, {2, -1, 0.5, 1});
-}
-SampleInput RegularBatch() {
-  return Numbers({2, 3, 3}, {0, 1, 2, 1, 0, 1, -1, 2, 0.5,  //
-                             2, 0, 1, 0, -1, 1, 1, 0, 3});
-}
-
-const OpDef& inverse = Register<NoParams>({
+[[maybe_unused]] const OpDef& inverse = Register<NoParams>({
     .name = "_linalg_inverse",
-    .aliases = {"_npi_inv", "linalg_inverse"},
-    .doc = "The inverse of square matrices.",
-    .inputs = {{"A", Types::kFloats, "Regular, (..., n, n)."}},
+    .aliases = {"linalg_inverse", "_npi_inv"},
+    .doc = "The inverse of each matrix.",
+    .inputs = {{"A", Types::kFloats, "Square matrices that are not singular."}},
     .infer = InferInverse,
     .gradient = InverseGradient,
     .uses = {.out = 0b1},
-    .cpu = {{"plain", Inverse}},
+    .cpu = {{"blocks",
+             [](const NoParams&, const KernelArgs& args) { InvertAll(args, false); }}},
     .may_fail = true,
-    .samples = {{{Regular()}}, {{RegularBatch()}}},
+    .cost = [](const NoParams&, const Specs& in, const Specs&) { return Cost(in); },
+    .samples = {{{Regular({3, 3})}}, {{Regular({2, 4, 4})}}, {{Regular({0, 2, 2})}}},
 });
 
-const OpDef& det = Register<NoParams>({
-    .name = "_linalg_det",
-    .aliases = {"_npi_det", "linalg_det"},
-    .doc = "The determinant of square matrices.",
-    .inputs = {{"A", Types::kFloats, "(..., n, n)."}},
-    .infer = InferNumbers,
-    .gradient = DetGradient,
-    .uses = {.in = 0b1, .out = 0b1},
-    .cpu = {{"plain", Det}},
-    .samples = {{{Regular()}}, {{RegularBatch()}}},
+[[maybe_unused]] const OpDef& inverse_or_zeros = Register<NoParams>({
+    .name = "_linalg_inverse_or_zeros",
+    .doc = "The inverse of each matrix, and zeros for a singular one.",
+    .inputs = {{"A", Types::kFloats, "Square matrices."}},
+    .infer = InferInverse,
+    .gradient = InverseGradient,
+    .uses = {.out = 0b1},
+    .cpu = {{"blocks",
+             [](const NoParams&, const KernelArgs& args) { InvertAll(args, true); }}},
+    .cost = [](const NoParams&, const Specs& in, const Specs&) { return Cost(in); },
+    .samples = {{{Regular({2, 3, 3})}}},
 });
 
-const OpDef& slogdet = Register<NoParams>({
-    .name = "_linalg_slogdet",
-    .aliases = {"_npi_slogdet", "linalg_slogdet"},
-    .doc = "The sign of the determinant and the logarithm of its absolute value.",
-    .inputs = {{"A", Types::kFloats, "(..., n, n)."}},
-    .outputs = {{"sign", Types::kFloats, "1, -1 or 0."},
-                {"logabsdet", Types::kFloats, "-inf for a singular matrix."}},
-    .infer = InferNumbers,
-    .gradient = SlogDetGradient,
-    .uses = {.in = 0b1},
-    .cpu = {{"plain", SlogDet}},
-    .samples = {{{Regular()}}, {{RegularBatch()}}},
-});
+// ---------------------------------------------------------------- determinants
 
-Value InverseOf(const Value& a) {
-  return ApplyOne(inverse, nullptr, {&a, 1});
+struct Determinant {
+  double sign = 1, log = 0, value = 1;
+};
+
+template <typename T>
+Determinant OfFactors(int64_t n, Matrix<T> lu, const int64_t* pivots) {
+  Determinant d;
+  for (int64_t i = 0; i < n; ++i) {
+    const double diagonal = static_cast<double>(lu(i, i));
+    const double swapped = pivots[i] == i ? 1 : -1;
+    d.value *= swapped * diagonal;
+    d.sign *= swapped * (diagonal > 0 ? 1 : diagonal < 0 ? -1 : diagonal);
+    d.log += std::log(std::abs(diagonal));
+  }
+  return d;
 }
+
+// Outputs: one or two numbers a matrix (`store` puts them), then factors and pivots.
+template <typename F>
+void Determinants(const KernelArgs& args, int numbers, F&& store) {
+  const Shape& shape = args.in[0].shape();
+  const int64_t n = shape.back();
+  int64_t* pivots = args.out[numbers + 1].data<int64_t>();
+  InFloats(args, [&]<typename T>(const Floats<T>& f) {
+    std::copy_n(f.in(0), shape.size(), f.out(numbers));
+    ForEachMatrix(CountMatrices(shape), CubeOf(n), [&](int64_t i) {
+      const Matrix<T> lu{f.out(numbers) + i * n * n, n};
+      FactorLU(n, lu, pivots + i * n);
+      store(f, i, OfFactors(n, lu, pivots + i * n));
+    });
+  });
+}
+
+bool InferDeterminant(Specs& in, Specs& out, int numbers, const char* op) {
+  CheckSquare(in[0].shape, op);
+  if (!in[0].shape.rank_known()) return true;
+  Shape one = OneEach(in[0].shape), rows(in[0].shape.begin(), in[0].shape.end() - 1);
+  bool ok = true;
+  for (int i = 0; i < numbers; ++i) ok = ok && Unify(one, out[i].shape);
+  return ok && Unify(in[0].shape, out[numbers].shape) &&
+         Unify(rows, out[numbers + 1].shape);
+}
+
+void DeterminantTypes(Specs& in, Specs& out) {
+  for (size_t i = 0; i + 1 < out.size(); ++i) UnifyDType(in[0].dtype, out[i].dtype);
+  out.back().dtype = DType::kInt64;
+}
+
+// A number for each matrix, to be multiplied with matrices.
+Value ForEach(const Value& x, const Shape& matrices) {
+  Shape shape = matrices;
+  shape[shape.rank() - 1] = shape[shape.rank() - 2] = 1;
+  return reshape(x, shape);
+}
+
+// d log|det| / dA = A^-T.
+Value LogGradient(const Value& a, const Value& factor) {
+  return ForEach(factor, a.shape()) * transposed(Make("_linalg_inverse_or_zeros", {a}));
+}
+
+[[maybe_unused]] const OpDef& det = Register<NoParams>({
+    .name = "_linalg_det",
+    .aliases = {"linalg_det", "_npi_det"},
+    .doc = "The determinant of each matrix. The gradient of a singular one is zero.",
+    .inputs = {{"A", Types::kFloats, "Square matrices."}},
+    .outputs = {{"output", Types::kFloats, "One number for each matrix."},
+                {"lu", Types::kFloats, "The factors."},
+                {"pivot", Types::kIntegers, "The rows that were swapped."}},
+    .visible_outputs = [](const NoParams&) { return 1; },
+    .types = [](const NoParams&, Specs& in, Specs& out) { DeterminantTypes(in, out); },
+    .infer = [](const NoParams&, Specs& in,
+                Specs& out) { return InferDeterminant(in, out, 1, "_linalg_det"); },
+    .gradient = [](const NoParams&, const GradArgs& g) -> Values {
+      return {LogGradient(g.in(0), g.dout(0) * g.out(0))};
+    },
+    .uses = {.in = 0b1, .out = 0b1},
+    .cpu = {{"blocks",
+             [](const NoParams&, const KernelArgs& args) {
+               Determinants(
+                   args, 1,
+                   []<typename T>(const Floats<T>& f, int64_t i, const Determinant& d) {
+                     f.out(0)[i] = static_cast<T>(d.value);
+                   });
+             }}},
+    .cost = [](const NoParams&, const Specs& in, const Specs&) { return Cost(in); },
+    .samples = {{{Regular({3, 3})}}, {{Regular({2, 2, 3, 3})}}},
+});
+
+[[maybe_unused]] const OpDef& slogdet = Register<NoParams>({
+    .name = "_linalg_slogdet",
+    .aliases = {"linalg_slogdet", "_npi_slogdet"},
+    .doc = "The sign of the determinant of each matrix, and the logarithm of its "
+           "magnitude. The gradient of a singular one is zero.",
+    .inputs = {{"A", Types::kFloats, "Square matrices."}},
+    .outputs = {{"sign", Types::kFloats, "1, -1, or 0 for a singular matrix."},
+                {"logabsdet", Types::kFloats, "The logarithm."},
+                {"lu", Types::kFloats, "The factors."},
+                {"pivot", Types::kIntegers, "The rows that were swapped."}},
+    .visible_outputs = [](const NoParams&) { return 2; },
+    .types = [](const NoParams&, Specs& in, Specs& out) { DeterminantTypes(in, out); },
+    .infer = [](const NoParams&, Specs& in,
+                Specs& out) { return InferDeterminant(in, out, 2, "_linalg_slogdet"); },
+    .gradient = [](const NoParams&, const GradArgs& g) -> Values {
+      if (!g.has_dout(1)) return {zeros(g.in_spec(0))};
+      return {LogGradient(g.in(0), g.dout(1))};
+    },
+    .uses = {.in = 0b1},
+    .cpu = {{"blocks",
+             [](const NoParams&, const KernelArgs& args) {
+               Determinants(
+                   args, 2,
+                   []<typename T>(const Floats<T>& f, int64_t i, const Determinant& d) {
+                     f.out(0)[i] = static_cast<T>(d.sign);
+                     f.out(1)[i] = static_cast<T>(d.log);
+                   });
+             }}},
+    .cost = [](const NoParams&, const Specs& in, const Specs&) { return Cost(in); },
+    .samples = {{{Regular({3, 3})}}, {{Regular({2, 4, 4})}}},
+});
 
 }  // namespace
 }  // namespace plait

@@ -1,218 +1,239 @@
-// Products with, and solutions of, triangular matrices.
+// _linalg_trmm, _linalg_trsm: products with triangular matrices, and their inverses.
 
+#include "cpu/gemm.h"
 #include "ops/infer.h"
 #include "ops/linalg/matrices.h"
 
 namespace plait {
 namespace {
 
-struct TriangularParams {
+struct TriangleParams {
   bool transpose = false;
   bool rightside = false;
   bool lower = true;
   double alpha = 1;
-};
-using P = TriangularParams;
 
-bool Infer(const P& p, Specs& in, Specs& out) {
-  Shape &a = in[0].shape, &b = in[1].shape;
-  if (!Unify(b, out[0].shape)) return false;
-  if (!CheckMatrices("triangular product", a, true) ||
-      !CheckMatrices("triangular product", b, false)) {
-    return true;
-  }
-  bool fits = a.rank() == b.rank();
-  for (int i = 0; fits && i < a.rank() - 2; ++i) fits = a[i] == b[i];
-  Check(fits && a.back() == b[b.rank() - (p.rightside ? 1 : 2)],
-        "triangular product: A ", a, " and B ", b, " do not match with rightside ",
-        p.rightside, "; equal leading and contracted axes were expected");
+  Triangle triangle() const { return {lower, transpose, rightside, false}; }
+};
+
+bool InferTriangle(Specs& in, Specs& out, bool right, const char* op) {
+  if (!Unify(in[1].shape, out[0].shape)) return false;
+  const Shape &a = in[0].shape, &b = in[1].shape;
+  CheckSquare(a, op);
+  CheckMatrices(b, op);
+  if (!a.known() || !b.known()) return true;
+  Shape expected = b;
+  const int64_t n = right ? b.back() : b[b.rank() - 2];
+  expected.back() = expected[b.rank() - 2] = n;
+  Check(a == expected, op, ": A ", a, " and B ", b, " do not match with rightside ",
+        right, "; A of shape ", expected, " was expected");
   return true;
 }
 
-// op(A), with zeros in the other triangle.
-Matrix Operand(const P& p, const Matrix& a) {
-  Matrix t = a;
-  for (int64_t i = 0; i < a.rows; ++i) {
-    for (int64_t j = 0; j < a.cols; ++j) {
-      if (p.lower ? j > i : j < i) t(i, j) = 0;
-    }
-  }
-  return p.transpose ? Transposed(t) : t;
+std::vector<Param<TriangleParams>> ParamList() {
+  return {{"transpose", &TriangleParams::transpose, "A is transposed."},
+          {"rightside", &TriangleParams::rightside, "A stands to the right."},
+          {"lower", &TriangleParams::lower,
+           "A is a lower triangle; only that part of it is read."},
+          {"alpha", &TriangleParams::alpha, "A factor."}};
 }
 
-void Multiply(const P& p, const KernelArgs& args) {
-  ForEachMatrix(args, 2, [&](const std::vector<Matrix>& in, std::vector<Matrix>& out) {
-    const Matrix a = Operand(p, in[0]);
-    out[0] = p.rightside ? Product(in[1], a) : Product(a, in[1]);
-    for (double& v : out[0].v) v *= p.alpha;
-  });
+// Operations: B times A's size.
+double Cost(const TriangleParams&, const Specs& in, const Specs&) {
+  return static_cast<double>(in[1].shape.size()) *
+         static_cast<double>(in[0].shape.back());
 }
 
-// Solves A X = B for X, in place, where A is lower or upper.
-void SolveLeft(const Matrix& a, bool lower, Matrix& x) {
-  const int64_t n = a.rows;
-  for (int64_t step = 0; step < n; ++step) {
-    const int64_t i = lower ? step : n - 1 - step;
-    for (int64_t j = 0; j < x.cols; ++j) {
-      double sum = x(i, j);
-      for (int64_t k = lower ? 0 : i + 1; k < (lower ? i : n); ++k) {
-        sum -= a(i, k) * x(k, j);
+// Calls f(a, b, y) for each matrix; `a` is the triangle alone when `cleared`.
+template <typename F>
+void Run(const TriangleParams& p, const KernelArgs& args, bool cleared, F&& f) {
+  const Shape &a = args.in[0].shape(), &b = args.in[1].shape();
+  const int64_t n = a.back(), rows = b[b.rank() - 2], columns = b.back();
+  if (args.out[0].size() == 0) return;
+  const double work = static_cast<double>(rows) * columns * n;
+  InFloats(args, [&]<typename T>(const Floats<T>& arrays) {
+    ForEachMatrix(CountMatrices(a), work, [&](int64_t i) {
+      Matrix<T> ai{arrays.in(0) + i * n * n, n};
+      cpu::Scratch copy(cleared ? n * n * sizeof(T) : 0);
+      if (cleared) {
+        std::copy_n(ai.data, n * n, copy.As<T>());
+        ai.data = copy.As<T>();
+        ClearTriangle(!p.lower, n, ai);
       }
-      x(i, j) = sum / a(i, i);
-    }
-  }
-}
-
-// X op(A) = B is op(A)^T X^T = B^T.
-void Solve(const P& p, const KernelArgs& args) {
-  ForEachMatrix(args, 2, [&](const std::vector<Matrix>& in, std::vector<Matrix>& out) {
-    const Matrix a = Operand(p, in[0]);
-    const bool lower = p.lower != p.transpose;
-    Matrix x = p.rightside ? Transposed(in[1]) : in[1];
-    for (double& v : x.v) v *= p.alpha;
-    SolveLeft(p.rightside ? Transposed(a) : a, lower != p.rightside, x);
-    out[0] = p.rightside ? Transposed(x) : x;
+      const int64_t at = i * rows * columns;
+      f(rows, columns, ai, Matrix<T>{arrays.in(1) + at, columns},
+        Matrix<T>{arrays.out(0) + at, columns});
+    });
   });
 }
 
-// Y = alpha op(A) B: dB = alpha op(A)^T dY, d op(A) = alpha dY B^T.
-Values MultiplyGradient(const P& p, const GradArgs& g) {
-  const Value &a = g.in(0), &b = g.in(1), &dy = g.dout(0);
-  Values result(2);
+// ---------------------------------------------------------------- trmm
+
+void Multiply(const TriangleParams& p, const KernelArgs& args) {
+  Run(p, args, true,
+      [&]<typename T>(int64_t m, int64_t n, Matrix<T> a, Matrix<T> b, Matrix<T> y) {
+        if (p.rightside) {
+          cpu::Gemm<T>(false, p.transpose, m, n, n, p.alpha, b.data, n, a.data, n, 0,
+                       y.data, n);
+        } else {
+          cpu::Gemm<T>(p.transpose, false, m, n, m, p.alpha, a.data, m, b.data, n, 0,
+                       y.data, n);
+        }
+      });
+}
+
+// y = alpha op(A) B: dB = alpha op(A)^T dy, d op(A) = alpha dy B^T.
+Values MultiplyGradient(const TriangleParams& p, const GradArgs& g) {
+  const Value dy = g.dout(0);
+  Values dx(2);
   if (g.wants(0)) {
-    const bool flip = p.transpose;
-    const Value left = p.rightside ? (flip ? MatMulOf(dy, b, true, false, p.alpha)
-                                           : MatMulOf(b, dy, true, false, p.alpha))
-                                   : (flip ? MatMulOf(b, dy, false, true, p.alpha)
-                                           : MatMulOf(dy, b, false, true, p.alpha));
-    result[0] = Triangle(left, p.lower);
+    const Value &x = p.rightside ? g.in(1) : dy, &y = p.rightside ? dy : g.in(1);
+    // d op(A) is x^T y to the right and x y^T to the left.
+    const bool tx = p.rightside, ty = !p.rightside;
+    dx[0] = triangle(
+        p.transpose ? mm(y, x, !ty, !tx, p.alpha) : mm(x, y, tx, ty, p.alpha), p.lower);
   }
   if (g.wants(1)) {
-    result[1] = TriangularMultiply(a, dy, !p.transpose, p.rightside, p.lower, p.alpha);
+    dx[1] = Make("_linalg_trmm", {g.in(0), dy},
+                 {{"transpose", Attr(!p.transpose)},
+                  {"rightside", Attr(p.rightside)},
+                  {"lower", Attr(p.lower)},
+                  {"alpha", Attr(p.alpha)}});
   }
-  return result;
+  return dx;
+}
+
+[[maybe_unused]] const OpDef& trmm = Register<TriangleParams>({
+    .name = "_linalg_trmm",
+    .aliases = {"linalg_trmm"},
+    .doc = "alpha A B for triangular matrices A, or alpha B A.",
+    .inputs = {{"A", Types::kFloats, "Triangular matrices."},
+               {"B", Types::kFloats, "Matrices."}},
+    .outputs = {{"output", Types::kFloats, "Of the shape of B."}},
+    .params = ParamList(),
+    .infer =
+        [](const TriangleParams& p, Specs& in, Specs& out) {
+          return InferTriangle(in, out, p.rightside, "_linalg_trmm");
+        },
+    .gradient = MultiplyGradient,
+    .uses = {.in = 0b11},
+    .cpu = {{"gemm", Multiply}},
+    .cost = Cost,
+    .samples = {{{Normal({3, 3}), Normal({3, 2})}},
+                {{Normal({2, 3, 3}), Normal({2, 3, 2})},
+                 {.transpose = true, .alpha = 2}},
+                {{Normal({2, 3, 3}), Normal({2, 2, 3})}, {.rightside = true}},
+                {{Normal({3, 3}), Normal({2, 3})},
+                 {.transpose = true, .rightside = true, .lower = false}},
+                {{Normal({3, 3}), Normal({3, 2})}, {.lower = false, .alpha = -1}}},
+});
+
+// ---------------------------------------------------------------- trsm
+
+void Solve(const TriangleParams& p, const KernelArgs& args) {
+  Run(p, args, false,
+      [&]<typename T>(int64_t m, int64_t n, Matrix<T> a, Matrix<T> b, Matrix<T> y) {
+        const T alpha = static_cast<T>(p.alpha);
+        for (int64_t i = 0; i < m * n; ++i) y.data[i] = alpha * b.data[i];
+        SolveTriangle(p.triangle(), m, n, a, y);
+      });
 }
 
 // op(A) X = alpha B: with G = op(A)^-T dX, dB = alpha G and d op(A) = -G X^T.
-Values SolveGradient(const P& p, const GradArgs& g) {
-  const Value &a = g.in(0), &x = g.out(0);
-  const Value solved =
-      TriangularSolve(a, g.dout(0), !p.transpose, p.rightside, p.lower);
-  Values result(2);
+Values SolveGradient(const TriangleParams& p, const GradArgs& g) {
+  Triangle back = p.triangle();
+  back.transposed = !back.transposed;
+  const Value gradient = solve(g.in(0), g.dout(0), back);
+  Values dx(2);
   if (g.wants(0)) {
-    const bool flip = p.transpose;
-    const Value d = p.rightside ? (flip ? MatMulOf(solved, x, true, false, -1)
-                                        : MatMulOf(x, solved, true, false, -1))
-                                : (flip ? MatMulOf(x, solved, false, true, -1)
-                                        : MatMulOf(solved, x, false, true, -1));
-    result[0] = Triangle(d, p.lower);
+    const Value& x = p.rightside ? g.out(0) : gradient;
+    const Value& y = p.rightside ? gradient : g.out(0);
+    const bool tx = p.rightside, ty = !p.rightside;
+    dx[0] =
+        triangle(p.transpose ? mm(y, x, !ty, !tx, -1) : mm(x, y, tx, ty, -1), p.lower);
   }
-  if (g.wants(1)) result[1] = p.alpha == 1 ? solved : solved * p.alpha;
-  return result;
+  if (g.wants(1)) dx[1] = p.alpha == 1 ? gradient : gradient * p.alpha;
+  return dx;
 }
 
-std::vector<Param<P>> ParamList() {
-  return {{"transpose", &P::transpose, "Takes A transposed."},
-          {"rightside", &P::rightside, "A stands to the right."},
-          {"lower", &P::lower, "Which triangle of A counts."},
-          {"alpha", &P::alpha, "Multiplies B."}};
+SampleInput Factors(Shape shape) {
+  std::vector<double> values;
+  const int64_t n = shape.back();
+  for (int64_t i = 0; i < shape.size(); ++i) {
+    const int64_t row = i / n % n, column = i % n;
+    values.push_back(row == column ? 1.5 + 0.25 * static_cast<double>(row)
+                                   : 0.1 * static_cast<double>(i % 7) - 0.3);
+  }
+  return Numbers(std::move(shape), std::move(values));
 }
 
-SampleInput Solvable(Shape shape) {
-  return Uniform(std::move(shape), 1, 2);
-}
-
-std::vector<Sample<P>> Samples() {
-  return {{{Solvable({2, 2}), Normal({2, 3})}, {.alpha = 2}},
-          {{Solvable({2, 2}), Normal({2, 3})}, {.transpose = true, .lower = false}},
-          {{Solvable({2, 3, 3}), Normal({2, 2, 3})}, {.rightside = true, .alpha = 0.5}},
-          {{Solvable({2, 2}), Normal({3, 2})},
-           {.transpose = true, .rightside = true, .lower = false}}};
-}
-
-double Cost(const P&, const Specs& in, const Specs&) {
-  return static_cast<double>(in[0].shape.size()) * in[1].shape.back();
-}
-
-const OpDef& trmm = Register<P>({
-    .name = "_linalg_trmm",
-    .aliases = {"linalg_trmm"},
-    .doc = "alpha op(A) B, or alpha B op(A), with triangular A.",
-    .inputs = {{"A", Types::kFloats, "Triangular, (..., n, n)."},
-               {"B", Types::kFloats, "(..., n, m), or (..., m, n) with rightside."}},
-    .params = ParamList(),
-    .infer = Infer,
-    .gradient = MultiplyGradient,
-    .uses = {.in = 0b11},
-    .cpu = {{"plain", Multiply}},
-    .cost = Cost,
-    .samples = Samples(),
-});
-
-const OpDef& trsm = Register<P>({
+[[maybe_unused]] const OpDef& trsm = Register<TriangleParams>({
     .name = "_linalg_trsm",
     .aliases = {"linalg_trsm"},
-    .doc = "X with op(A) X = alpha B, or X op(A) = alpha B, with triangular A.",
-    .inputs = {{"A", Types::kFloats, "Triangular, (..., n, n)."},
-               {"B", Types::kFloats, "(..., n, m), or (..., m, n) with rightside."}},
+    .doc = "The X of A X = alpha B for triangular matrices A, or of X A = alpha B.",
+    .inputs = {{"A", Types::kFloats, "Triangular matrices."},
+               {"B", Types::kFloats, "Matrices."}},
+    .outputs = {{"output", Types::kFloats, "Of the shape of B."}},
     .params = ParamList(),
-    .infer = Infer,
+    .infer =
+        [](const TriangleParams& p, Specs& in, Specs& out) {
+          return InferTriangle(in, out, p.rightside, "_linalg_trsm");
+        },
     .gradient = SolveGradient,
     .uses = {.in = 0b1, .out = 0b1},
-    .cpu = {{"plain", Solve}},
+    .cpu = {{"blocks", Solve}},
     .cost = Cost,
-    .samples = Samples(),
+    .in_place = {{1, 0}},
+    .samples = {{{Factors({3, 3}), Normal({3, 2})}},
+                {{Factors({2, 3, 3}), Normal({2, 3, 2})},
+                 {.transpose = true, .alpha = 2}},
+                {{Factors({2, 3, 3}), Normal({2, 2, 3})}, {.rightside = true}},
+                {{Factors({3, 3}), Normal({2, 3})},
+                 {.transpose = true, .rightside = true, .lower = false, .alpha = 0.5}},
+                {{Factors({3, 3}), Normal({3, 2})}, {.lower = false, .alpha = -1}}},
 });
 
-struct TriangleParams {
+// ---------------------------------------------------------------- the triangle alone
+
+struct PartParams {
   bool lower = true;
   double diagonal = 1;
 };
 
-void KeepTriangle(const TriangleParams& p, const KernelArgs& args) {
-  ForEachMatrix(args, 2, [&](const std::vector<Matrix>& in, std::vector<Matrix>& out) {
-    for (int64_t i = 0; i < in[0].rows; ++i) {
-      for (int64_t j = 0; j < in[0].cols; ++j) {
-        const double v = in[0](i, j);
-        out[0](i, j) = i == j ? v * p.diagonal : (j < i) == p.lower ? v : 0;
-      }
-    }
-  });
-}
-
-const OpDef& triangle = Register<TriangleParams>({
+[[maybe_unused]] const OpDef& part = Register<PartParams>({
     .name = "_linalg_triangle",
-    .doc = "A triangle of A, with its diagonal multiplied; zeros elsewhere.",
-    .inputs = {{"A", Types::kFloats, "(..., n, n)."}},
-    .params = {{"lower", &TriangleParams::lower, "Which triangle."},
-               {"diagonal", &TriangleParams::diagonal, "Multiplies the diagonal."}},
+    .doc = "Matrices with zeros outside of a triangle, and a factor on the diagonal.",
+    .inputs = {{"A", Types::kFloats, "Square matrices."}},
+    .params = {{"lower", &PartParams::lower, "The lower triangle stays."},
+               {"diagonal", &PartParams::diagonal, "The diagonal's factor."}},
     .infer =
-        [](const TriangleParams&, Specs& in, Specs& out) {
-          CheckMatrices("_linalg_triangle", in[0].shape, false);
+        [](const PartParams&, Specs& in, Specs& out) {
+          CheckSquare(in[0].shape, "_linalg_triangle");
           return Unify(in[0].shape, out[0].shape);
         },
-    .gradient = [](const TriangleParams& p, const GradArgs& g) -> Values {
-      return {Triangle(g.dout(0), p.lower, p.diagonal)};
+    .gradient = [](const PartParams& p, const GradArgs& g) -> Values {
+      return {triangle(g.dout(0), p.lower, p.diagonal)};
     },
-    .cpu = {{"plain", KeepTriangle}},
-    .samples = {{{Normal({3, 3})}, {.diagonal = 0.5}},
-                {{Normal({2, 3, 3})}, {.lower = false}}},
+    .cpu = {{"plain",
+             [](const PartParams& p, const KernelArgs& args) {
+               const int64_t n = args.out[0].shape().back();
+               VisitFloat(args.out[0].dtype, [&]<typename T>() {
+                 const T* x = args.in[0].data<const T>();
+                 T* y = args.out[0].data<T>();
+                 for (int64_t r = 0; n > 0 && r < args.out[0].size() / n; ++r) {
+                   const int64_t i = r % n, first = p.lower ? 0 : i;
+                   const int64_t last = p.lower ? i + 1 : n;
+                   std::fill_n(y + r * n, n, T{});
+                   std::copy(x + r * n + first, x + r * n + last, y + r * n + first);
+                   y[r * n + i] =
+                       static_cast<T>(static_cast<Accumulate<T>>(p.diagonal) *
+                                      static_cast<Accumulate<T>>(x[r * n + i]));
+                 }
+               });
+             }}},
+    .samples = {{{Normal({3, 3})}},
+                {{Normal({2, 3, 3})}, {.lower = false, .diagonal = 0.5}}},
 });
 
 }  // namespace
-
-Value Triangle(const Value& a, bool lower, double diagonal) {
-  return ApplyOne(triangle, MakeParams(TriangleParams{lower, diagonal}), {&a, 1});
-}
-Value TriangularMultiply(const Value& a, const Value& b, bool transpose, bool rightside,
-                         bool lower, double alpha) {
-  const Value inputs[] = {a, b};
-  return ApplyOne(trmm, MakeParams(P{transpose, rightside, lower, alpha}), inputs);
-}
-Value TriangularSolve(const Value& a, const Value& b, bool transpose, bool rightside,
-                      bool lower, double alpha) {
-  const Value inputs[] = {a, b};
-  return ApplyOne(trsm, MakeParams(P{transpose, rightside, lower, alpha}), inputs);
-}
-
 }  // namespace plait
