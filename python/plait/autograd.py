@@ -6,7 +6,7 @@ from .ndarray._core import NDArray
 
 __all__ = ["record", "pause", "train_mode", "predict_mode", "is_recording", "is_training",
            "set_recording", "set_training", "mark_variables", "backward", "grad",
-           "get_symbol", "Function"]
+           "get_symbol", "Function", "NDArray"]
 
 is_recording = _plait.is_recording
 is_training = _plait.is_training

@@ -119,6 +119,10 @@ void AddKeyword(const OpFunction& f, Arguments& args, PyObject* name, PyObject* 
     args.out = value == Py_None ? nullptr : value;
     return;
   }
+  if (name == kCtx) {
+    args.device = value == Py_None ? nullptr : value;
+    return;
+  }
   const int input = f.op->variable_inputs ? -1 : IndexOf(f.input_names, name);
   if (input >= 0) {
     AddInput(f, args, static_cast<size_t>(input), value);
@@ -197,6 +201,30 @@ void DropMissing(const OpDef& op, Arguments& args) {
   args.inputs = std::move(present);
 }
 
+// The device of a Context, or of its text ("cpu(0)").
+Device DeviceFromPython(PyObject* ctx) {
+  static PyObject* device_of = [] {
+    const Owned module = Owned::Checked(PyImport_ImportModule("plait.ndarray._core"));
+    return PyObject_GetAttrString(module.get(), "device_of");
+  }();
+  const Owned pair = Owned::Checked(PyObject_CallOneArg(device_of, ctx));
+  int type = 0, id = 0;
+  if (!PyArg_ParseTuple(pair.get(), "ii", &type, &id)) throw PythonError();
+  return {static_cast<DeviceType>(type), static_cast<int16_t>(id)};
+}
+
+// Results of operators without inputs go to this device for the scope's life.
+class ScopedCreationDevice {
+ public:
+  explicit ScopedCreationDevice(PyObject* ctx) : before_(CreationDevice()) {
+    if (ctx != nullptr) CreationDevice() = DeviceFromPython(ctx);
+  }
+  ~ScopedCreationDevice() { CreationDevice() = before_; }
+
+ private:
+  const Device before_;
+};
+
 SmallVector<NDArray, 4> OutputsOf(const OpDef& op, PyObject* out) {
   SmallVector<NDArray, 4> arrays;
   if (out == nullptr) return arrays;
@@ -245,6 +273,7 @@ PyObject* Call(PyObject* self, PyObject* const* values, size_t flags,
     DropMissing(*f.op, args);
     const ParamsRef params = ParamsFor(f, args);
     const SmallVector<NDArray, 4> out = OutputsOf(*f.op, args.out);
+    const ScopedCreationDevice device(args.device);
     Arrays results = Invoke(*f.op, params, args.inputs, out);
     return Result(*f.op, *params, results, args.out);
   });

@@ -58,7 +58,7 @@ Arrays InvokeKernel(const OpDef& op, const ParamsRef& params,
   InferAll(op, *params, in_specs, out_specs);
   for (const NDArray& x : in) x.body()->Materialize();
 
-  const Device device = in.empty() ? Device{} : in[0].device();
+  const Device device = in.empty() ? CreationDevice() : in[0].device();
   Arrays results;
   bool fresh = true;
   for (size_t i = 0; i < out_specs.size(); ++i) {
@@ -116,6 +116,11 @@ const bool kInvokerSet = [] {
 }();
 
 }  // namespace
+
+Device& CreationDevice() {
+  thread_local Device device;
+  return device;
+}
 
 bool& LazyEnabled() {
   thread_local bool enabled = GetOptionInt(Option::kLazy) != 0;

@@ -25,6 +25,9 @@ void WaitAll();
 // Whether pointwise calls wait to be fused; the calling thread's own switch.
 bool& LazyEnabled();
 
+// Where operators without input arrays put their results; the calling thread's own.
+Device& CreationDevice();
+
 // Copies src into dst (same shape), casting; asynchronous.
 void CopyInto(const NDArray& src, const NDArray& dst);
 

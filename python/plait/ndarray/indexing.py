@@ -7,6 +7,7 @@ from ..error import MXNetIndexError, MXNetRuntimeError, MXNetTypeError, MXNetVal
 from ._core import NDArray, numpy_type, op
 
 _INTS = (int, np.integer)
+_ARRAYS = (NDArray, np.ndarray)
 _slice = op("slice")
 _reshape = op("Reshape")
 _take = op("take")
@@ -182,9 +183,9 @@ def _flat_indices(key, shape):
 
 def _leading_array(key):
     """The index array of x[i] or x[i, :, ...], the form that needs no host work."""
-    if isinstance(key[0], (NDArray, np.ndarray)) and all(k == slice(None) for k in key[1:]
-                                                         if not isinstance(k, NDArray)) \
-            and not any(isinstance(k, (NDArray, np.ndarray)) or k is None for k in key[1:]):
+    if not isinstance(key[0], _ARRAYS):
+        return None
+    if all(isinstance(k, slice) and k == slice(None) for k in key[1:]):
         return key[0]
     return None
 
@@ -214,7 +215,7 @@ def _get_advanced(a, key):
 
 def setitem(self, key, value):
     """x[key] = value; the value is broadcast and cast to the array's dtype."""
-    if _recorded(self):
+    if _recorded(self) or (isinstance(value, NDArray) and _recorded(value)):
         raise MXNetRuntimeError("setitem: Inplace operations (+=, -=, x[:]=, etc) are not "
                                 "supported when recording with autograd.")
     if isinstance(key, slice) and key == slice(None):

@@ -4,7 +4,7 @@ import numpy as np
 
 from .. import _plait
 from ..context import Context
-from ..error import MXNetIndexError, MXNetTypeError, MXNetValueError
+from ..error import MXNetTypeError, MXNetValueError
 from . import indexing
 from ._core import NDArray, bfloat16, context_of, device_of, dtype_name, numpy_type, op
 
@@ -36,12 +36,11 @@ def empty(shape, ctx=None, dtype=None):
 
 def full(shape, val, ctx=None, dtype=None, out=None):
     """An array filled with a number; float32 unless `dtype` is given."""
-    device_of(ctx)
     if out is not None:
         out[:] = val
         return out
     shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
-    return _full(shape=shape, value=float(val), dtype=dtype_name(dtype))
+    return _full(shape=shape, value=float(val), dtype=dtype_name(dtype), ctx=ctx)
 
 
 def zeros(shape, ctx=None, dtype=None, stype=None, **kwargs):
@@ -98,24 +97,21 @@ def _plain(values):
 
 def arange(start, stop=None, step=1.0, repeat=1, infer_range=None, ctx=None, dtype=None):
     """Numbers from start (0 when only one is given) to stop, each repeated."""
-    device_of(ctx)
     if stop is None and not infer_range:
         start, stop = 0, start
     return op("_arange")(start=start, stop=stop, step=step, repeat=repeat,
-                         dtype=dtype_name(dtype))
+                         dtype=dtype_name(dtype), ctx=ctx)
 
 
 def linspace(start, stop, num, endpoint=True, ctx=None, dtype=None):
     """`num` numbers at equal distances from start to stop."""
-    device_of(ctx)
     return op("_linspace")(start=start, stop=stop, num=num, endpoint=endpoint,
-                           dtype=dtype_name(dtype))
+                           dtype=dtype_name(dtype), ctx=ctx)
 
 
 def eye(N, M=0, k=0, ctx=None, dtype=None, **kwargs):
     """Ones on the k-th diagonal of an (N, M) array, M = N by default."""
-    device_of(ctx)
-    return op("_eye")(N=N, M=M, k=k, dtype=dtype_name(dtype), **kwargs)
+    return op("_eye")(N=N, M=M, k=k, dtype=dtype_name(dtype), ctx=ctx, **kwargs)
 
 
 def from_numpy(ndarray, zero_copy=True, array_cls=None):
@@ -320,7 +316,7 @@ def _reduce(self):
 
 
 def _rebuild(data):
-    return _plait.load_array(data)
+    return _plait.load_array(bytes(data))
 
 
 def _getstate(self):
@@ -328,7 +324,7 @@ def _getstate(self):
 
 
 def _setstate(self, state):
-    _plait.rebind(self, _plait.load_array(state["handle"]))
+    _plait.rebind(self, _plait.load_array(bytes(state["handle"])))
 
 
 def _dlpack(self, stream=None, **_):
@@ -354,7 +350,7 @@ _METHODS = {
     "__getitem__": indexing.getitem, "__setitem__": indexing.setitem,
     "__repr__": _repr, "__str__": _repr, "__bool__": _bool, "__index__": _index,
     "__float__": _scalar_of(float), "__int__": _scalar_of(int), "__iter__": _iter,
-    "__array__": _array_protocol, "__array_priority__": 1000.0, "__array_ufunc__": None,
+    "__array__": _array_protocol, "__array_priority__": 1000.0,
     "__reduce__": _reduce, "__getstate__": _getstate, "__setstate__": _setstate,
     "__abs__": _abs, "__copy__": lambda self: _copy(self),
     "__deepcopy__": lambda self, memo: _copy(self),
@@ -463,7 +459,7 @@ def moveaxis(tensor, source, destination):
         out = [a + tensor.ndim if a < 0 else a for a in axes]
         for given, a in zip(axes, out):
             if not 0 <= a < tensor.ndim:
-                raise MXNetIndexError("moveaxis: %s %d is out of range for %d axes"
+                raise MXNetValueError("moveaxis: %s %d is out of range for %d axes"
                                       % (what, given, tensor.ndim))
         return out
     source, destination = places(source, "source"), places(destination, "destination")
@@ -498,3 +494,6 @@ def split_v2(ary, indices_or_sections, axis=0, squeeze_axis=False):
                                sections=indices_or_sections)
     return op("_split_v2")(ary, indices=(0,) + tuple(indices_or_sections), axis=axis,
                            squeeze_axis=squeeze_axis, sections=0)
+
+# MXNet's module has these names too, and scripts import them.
+py_slice = slice

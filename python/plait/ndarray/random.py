@@ -1,7 +1,7 @@
 """plait.nd.random: samples of distributions, with numbers or arrays as parameters."""
 
 from ..error import MXNetTypeError, MXNetValueError
-from ._core import NDArray, _Null, device_of, op
+from ._core import NDArray, _Null, op
 from ._namespaces import install as _install
 
 __all__ = ["uniform", "normal", "randn", "poisson", "exponential", "gamma",
@@ -23,12 +23,12 @@ def _sample(distribution, params, shape, dtype, ctx, out, kwargs):
         if not isinstance(v, (int, float)) and not hasattr(v, "__float__"):
             raise MXNetValueError("random.%s: parameter %s is %s; a number or an NDArray was "
                                   "expected" % (distribution, name, type(v).__name__))
-    device_of(ctx)
     if shape is _Null and out is None:
         shape = (1,)
     if out is not None and shape is _Null:
         shape = out.shape
-    return op("_random_" + distribution)(shape=shape, dtype=dtype, out=out, **params)
+    return op("_random_" + distribution)(shape=shape, dtype=dtype, out=out, ctx=ctx,
+                                         **params)
 
 
 def uniform(low=0, high=1, shape=_Null, dtype=_Null, ctx=None, out=None, **kwargs):
