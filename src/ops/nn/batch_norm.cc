@@ -62,6 +62,7 @@ Norm NormOf(const P& p, const Shape& x) {
 }
 
 // In training the batch's own statistics are used, and the moving ones follow them.
+template <auto kStats, auto kApply>
 void Forward(const P& p, const KernelArgs& args) {
   const Norm norm = NormOf(p, args.in[0].shape());
   const View &x = args.in[0], &mean = args.out[1], &inverse = args.out[2];
@@ -71,7 +72,7 @@ void Forward(const P& p, const KernelArgs& args) {
     if (args.training && !p.use_global_stats) {
       if (norm.Count(0b101) == 0) return;
       std::vector<A> variance(static_cast<size_t>(norm.sizes[1]));
-      PlainNormStats(norm, x, mean, inverse, variance.data());
+      kStats(norm, x, mean, inverse, variance.data());
       for (int64_t c = 0; c < norm.sizes[1]; ++c) {
         const A m = mean.data<A>()[c], var = variance[c];
         moving_mean[c] = moving_mean[c] * momentum + m * (1 - momentum);
@@ -84,7 +85,7 @@ void Forward(const P& p, const KernelArgs& args) {
       }
     }
   });
-  PlainNormApply(norm, x, args.in[1], args.in[2], mean, inverse, args.out[0]);
+  kApply(norm, x, args.in[1], args.in[2], mean, inverse, args.out[0]);
 }
 
 // With the moving statistics, y is linear in x.
@@ -157,7 +158,8 @@ const OpDef& batch_norm = Register<P>({
     .infer = Infer,
     .gradient = Gradient,
     .uses = {.in = 0b11, .out = 0b110},
-    .cpu = {{"plain", Forward}},
+    .cpu = {{"runs", Forward<RunsNormStats, RunsNormApply>},
+            {"plain", Forward<PlainNormStats, PlainNormApply>}},
     .uses_training = true,
     .cost = [](const P&, const Specs& in,
                const Specs&) { return 8.0 * static_cast<double>(in[0].shape.size()); },

@@ -70,9 +70,8 @@ void Forward(const P& p, const KernelArgs& args) {
   }
   Draw(p, args.random, mask.data<uint8_t>(), mask.size());
   const View in[] = {x, mask};
-  RunExpression(in, {&y, 1}, x.shape(), [&](PwCall& c) {
-    c.Return(where(c.in(1), c.in(0) * Scale(p), 0));
-  });
+  RunExpression(in, {&y, 1}, x.shape(),
+                [&](PwCall& c) { c.Return(where(c.in(1), c.in(0) * Scale(p), 0)); });
 }
 
 Values Gradient(const P& p, const GradArgs& g) {

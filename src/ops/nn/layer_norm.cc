@@ -118,6 +118,18 @@ void Forward(const P& p, const KernelArgs& args) {
   PlainNormApply(norm, x, args.in[1], args.in[2], mean, third, args.out[0]);
 }
 
+template <typename P>
+void RunsForward(const P& p, const KernelArgs& args) {
+  const View &x = args.in[0], &mean = args.out[1], &third = args.out[2];
+  const Norm norm = NormOf(p, x.shape(), args.in[1].shape());
+  RunsNormStats(norm, x, mean, third);
+  RunsNormApply(norm, x, args.in[1], args.in[2], mean, third, args.out[0]);
+}
+template <typename P>
+const char* RunsDeclines(const P& p, const Specs& in, const Specs&) {
+  return HasRuns(NormOf(p, in[0].shape, in[1].shape)) ? nullptr : "no contiguous runs";
+}
+
 // Gradients of mean and std, where they are shown, count as zero.
 template <typename P>
 Values Gradient(const P& p, const GradArgs& g) {
@@ -159,7 +171,8 @@ const OpDef& layer_norm = Register<LayerNormParams>({
     .infer = Infer<LayerNormParams>,
     .gradient = Gradient<LayerNormParams>,
     .uses = kUses,
-    .cpu = {{"plain", Forward<LayerNormParams>}},
+    .cpu = {{"runs", RunsForward<LayerNormParams>, RunsDeclines<LayerNormParams>},
+            {"plain", Forward<LayerNormParams>}},
     .cost = Cost<LayerNormParams>,
     .samples = {{{Normal({3, 4}), Normal({4}), Normal({4})}},
                 {{Normal({2, 5, 3}), Normal({5}), Normal({5})}, {.axis = 1}},
@@ -182,7 +195,8 @@ const OpDef& group_norm = Register<GroupNormParams>({
     .infer = Infer<GroupNormParams>,
     .gradient = Gradient<GroupNormParams>,
     .uses = kUses,
-    .cpu = {{"plain", Forward<GroupNormParams>}},
+    .cpu = {{"runs", RunsForward<GroupNormParams>, RunsDeclines<GroupNormParams>},
+            {"plain", Forward<GroupNormParams>}},
     .cost = Cost<GroupNormParams>,
     .samples = {{{Normal({2, 4, 3}), Normal({2}), Normal({2})}, {.num_groups = 2}},
                 {{Normal({2, 4, 2, 2}), Normal({4}), Normal({4})}, {.num_groups = 2}},
@@ -202,7 +216,8 @@ const OpDef& instance_norm = Register<InstanceNormParams>({
     .infer = Infer<InstanceNormParams>,
     .gradient = Gradient<InstanceNormParams>,
     .uses = kUses,
-    .cpu = {{"plain", Forward<InstanceNormParams>}},
+    .cpu = {{"runs", RunsForward<InstanceNormParams>, RunsDeclines<InstanceNormParams>},
+            {"plain", Forward<InstanceNormParams>}},
     .cost = Cost<InstanceNormParams>,
     .samples = {{{Normal({2, 3, 4}), Normal({3}), Normal({3})}},
                 {{Normal({2, 2, 3, 2}), Normal({2}), Normal({2})}, {.eps = 0.1f}}},

@@ -55,6 +55,23 @@ void PlainNormApply(const Norm& norm, const View& x, const View& gamma,
                     const View& beta, const View& mean, const View& third,
                     const View& y);
 
+// The gradients: dx, then dgamma and dbeta.
+void PlainNormDx(const Norm& norm, const View& dy, const View& x, const View& gamma,
+                 const View& mean, const View& third, const View& dx);
+void PlainNormDAffine(const Norm& norm, const View& dy, const View& x, const View& mean,
+                      const View& third, const View& dgamma, const View& dbeta);
+
+// The same where the elements that share a mean lie in contiguous runs, which is so but
+// for layer normalisation of an axis that is not the last.
+bool HasRuns(const Norm& norm);
+void RunsNormStats(const Norm& norm, const View& x, const View& mean, const View& third,
+                   void* variance = nullptr);
+void RunsNormApply(const Norm& norm, const View& x, const View& gamma, const View& beta,
+                   const View& mean, const View& third, const View& y);
+void RunsNormBackward(const Norm& norm, const View& dy, const View& x,
+                      const View& gamma, const View& mean, const View& third,
+                      const View& dx, const View& dgamma, const View& dbeta);
+
 // Applies the backward operator: dx, dgamma, dbeta.
 Values NormBackward(const Norm& norm, const Value& dy, const Value& x,
                     const Value& gamma, const Value& mean, const Value& third);

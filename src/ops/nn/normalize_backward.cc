@@ -6,11 +6,6 @@
 
 namespace plait {
 
-void PlainNormDx(const Norm& norm, const View& dy, const View& x, const View& gamma,
-                 const View& mean, const View& third, const View& dx);
-void PlainNormDAffine(const Norm& norm, const View& dy, const View& x, const View& mean,
-                      const View& third, const View& dgamma, const View& dbeta);
-
 namespace {
 
 void InferTypes(const Norm&, Specs& in, Specs& out) {
@@ -44,6 +39,14 @@ void Plain(const Norm& norm, const KernelArgs& args) {
   const View &dy = args.in[0], &x = args.in[1], &mean = args.in[3], &third = args.in[4];
   PlainNormDx(norm, dy, x, args.in[2], mean, third, args.out[0]);
   PlainNormDAffine(norm, dy, x, mean, third, args.out[1], args.out[2]);
+}
+
+void Runs(const Norm& norm, const KernelArgs& args) {
+  RunsNormBackward(norm, args.in[0], args.in[1], args.in[2], args.in[3], args.in[4],
+                   args.out[0], args.out[1], args.out[2]);
+}
+const char* RunsDeclines(const Norm& norm, const Specs&, const Specs&) {
+  return HasRuns(norm) ? nullptr : "no contiguous runs";
 }
 
 std::vector<int64_t> AxesNotIn(int axes) {
@@ -131,10 +134,20 @@ const OpDef& norm_backward = Register<Norm>({
     .infer = Infer,
     .gradient = Gradient,
     .uses = {.in = 0b111},
-    .cpu = {{"plain", Plain}},
+    .cpu = {{"runs", Runs, RunsDeclines}, {"plain", Plain}},
     .samples = {{{Given(Normal({2, 3, 4})), Given(Normal({2, 3, 4})),
                   Given(Normal({3})), Given(Normal({3})), Given(Uniform({3}, 1, 2))},
-                 {.sizes = {2, 3, 4, 1}, .stats_axes = 0b10, .affine_axes = 0b10}}},
+                 {.sizes = {2, 3, 4, 1}, .stats_axes = 0b10, .affine_axes = 0b10}},
+                {{Given(Normal({2, 4, 3})), Given(Normal({2, 4, 3})),
+                  Given(Normal({4})), Given(Normal({2, 2})),
+                  Given(Uniform({2, 2}, 1, 2))},
+                 {.sizes = {2, 2, 2, 3},
+                  .stats_axes = 0b11,
+                  .affine_axes = 0b110,
+                  .third_is_std = true}},
+                {{Given(Normal({2, 40})), Given(Normal({2, 40})), Given(Normal({40})),
+                  Given(Normal({2, 1})), Given(Uniform({2, 1}, 1, 2))},
+                 {.sizes = {2, 40, 1, 1}, .stats_axes = 0b101, .affine_axes = 0b10}}},
 });
 
 }  // namespace

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "cpu/pointwise.h"
+#include "cpu/scratch.h"
 #include "graph/math.h"
 
 namespace plait {
@@ -77,8 +79,116 @@ void PlainSoftmax(const SoftmaxProblem& p, const View& x, const View& y) {
   }
 }
 
+namespace {
+
+// One expression of some arrays, for the pointwise machine.
+struct Program {
+  PointwiseProgram program;
+  SmallVector<Pw, 4> in;
+
+  explicit Program(std::initializer_list<DType> dtypes) {
+    for (DType d : dtypes) {
+      const auto i = program.num_inputs++;
+      program.inputs[i] = d;
+      in.push_back(Pw(&program, {PointwiseArg::kInput, i}, d));
+    }
+  }
+  void Return(const Pw& value) { program.outputs[program.num_outputs++] = value.arg(); }
+};
+
+// The steps of a softmax as programs, each of one pass. x is computed in `wide`.
+struct Steps {
+  Program top, exponential, sum, logarithm, result;
+
+  Steps(const SoftmaxProblem& p, DType x, DType wide, DType y)
+      : top{x},
+        exponential{x, wide},
+        sum{wide},
+        logarithm{wide},
+        result{p.log ? x : wide, wide, wide} {
+    const auto signed_x = [&](const Pw& v) {
+      const Pw w = Cast(v, wide);
+      return p.negate ? -w : w;
+    };
+    const auto scaled = [&](const Pw& v, const Pw& m) {
+      const Pw d = signed_x(v) - m;
+      return p.temperature == 1 ? d : d / p.temperature;
+    };
+    top.Return(Call(Fn::kCopy, signed_x(top.in[0])));
+    exponential.Return(exp(scaled(exponential.in[0], exponential.in[1])));
+    sum.Return(Call(Fn::kCopy, sum.in[0]));
+    logarithm.Return(log(logarithm.in[0]));
+    const Pw total = result.in[2];  // or its logarithm
+    result.Return(Cast(
+        p.log ? scaled(result.in[0], result.in[1]) - total : result.in[0] / total, y));
+  }
+};
+
+// `rows` of the outer slices, with scratch memory for their exponentials (none for the
+// logarithm), maxima and sums.
+void Block(const SoftmaxProblem& p, const Steps& s, int64_t rows, const void* x,
+           void* y, void* exponentials, void* top, void* sum) {
+  const Shape space{rows, p.n, p.inner}, slim{rows, 1, p.inner};
+  const cpu::PointwiseInput in{x, &space}, m{top, &slim}, e{exponentials, &space},
+      t{sum, &slim};
+  cpu::ReducePointwise(s.top.program, space, {&in, 1}, Reduction::kMax, 0b10, 1, top);
+  const cpu::PointwiseInput both[] = {in, m};
+  if (p.log) {
+    cpu::ReducePointwise(s.exponential.program, space, both, Reduction::kSum, 0b10, 1,
+                         sum);
+    cpu::RunPointwise(s.logarithm.program, slim, {&t, 1}, {&sum, 1});
+  } else {
+    cpu::RunPointwise(s.exponential.program, space, both, {&exponentials, 1});
+    cpu::ReducePointwise(s.sum.program, space, {&e, 1}, Reduction::kSum, 0b10, 1, sum);
+  }
+  const cpu::PointwiseInput all[] = {p.log ? in : e, m, t};
+  cpu::RunPointwise(s.result.program, space, all, {&y, 1});
+}
+
+// A few slices at a time, so that all passes but the first find them in the cache.
+void MachineSoftmax(const SoftmaxProblem& p, const View& x, const View& y) {
+  constexpr int64_t kBlock = 16384;
+  const DType wide = x.dtype == DType::kFloat64 || y.dtype == DType::kFloat64
+                         ? DType::kFloat64
+                         : DType::kFloat32;
+  const Steps steps(p, x.dtype, wide, y.dtype);
+  const int64_t slice = p.n * p.inner, rows = std::max<int64_t>(1, kBlock / slice);
+  const int64_t blocks = (p.outer + rows - 1) / rows;
+  const auto bytes = [](int64_t count, DType d) {
+    return static_cast<size_t>(count) * SizeOf(d);
+  };
+  const auto run = [&](int64_t first, int64_t last) {
+    const cpu::Scratch exponentials(p.log ? 0 : bytes(rows * slice, wide));
+    const cpu::Scratch top(bytes(rows * p.inner, wide)),
+        sum(bytes(rows * p.inner, wide));
+    for (int64_t b = first; b < last; ++b) {
+      const int64_t at = b * rows;
+      Block(p, steps, std::min(rows, p.outer - at),
+            static_cast<const char*>(x.ptr) + bytes(at * slice, x.dtype),
+            static_cast<char*>(y.ptr) + bytes(at * slice, y.dtype),
+            exponentials.As<void>(), top.As<void>(), sum.As<void>());
+    }
+  };
+  if (blocks == 1) return run(0, 1);
+  ParallelFor(blocks, 1, [&](int64_t first, int64_t last) {
+    const ScopedComputeThreads alone(1);
+    run(first, last);
+  });
+}
+
+}  // namespace
+
+static bool HasMachineSoftmax(const SoftmaxProblem& p) {
+  constexpr int64_t kWorthIt = 512;
+  return p.length == nullptr && p.n > 0 && p.outer * p.n * p.inner >= kWorthIt;
+}
+
 void Softmax(const SoftmaxProblem& p, const View& x, const View& y) {
-  PlainSoftmax(p, x, y);
+  if (HasMachineSoftmax(p)) {
+    MachineSoftmax(p, x, y);
+  } else {
+    PlainSoftmax(p, x, y);
+  }
 }
 
 namespace {
@@ -132,7 +242,7 @@ bool Infer(const P& p, Specs& in, Specs& out) {
 
 enum class Kind { kSoftmax, kLogSoftmax, kSoftmin };
 
-template <Kind K>
+template <Kind K, auto kSoftmax>
 void Forward(const P& p, const KernelArgs& args) {
   const Shape& shape = args.in[0].shape();
   SoftmaxProblem problem;
@@ -143,7 +253,7 @@ void Forward(const P& p, const KernelArgs& args) {
   problem.negate = K == Kind::kSoftmin;
   problem.log = K == Kind::kLogSoftmax;
   if (args.in.size() == 2) problem.length = &args.in[1];
-  PlainSoftmax(problem, args.in[0], args.out[0]);
+  kSoftmax(problem, args.in[0], args.out[0]);
 }
 
 // softmax: dx = y (dy - sum(y dy)) / t; its logarithm: dx = (dy - exp(y) sum(dy)) / t.
@@ -203,13 +313,15 @@ const OpDef& softmax_op = Register<P>({
     .infer = Infer,
     .gradient = Gradient<Kind::kSoftmax>,
     .uses = {.out = 0b1},
-    .cpu = {{"plain", Forward<Kind::kSoftmax>}},
+    .cpu = {{"tiles", Forward<Kind::kSoftmax, Softmax>},
+            {"plain", Forward<Kind::kSoftmax, PlainSoftmax>}},
     .cost = Cost,
     .in_place = {{0, 0}},
     .samples = {{{Normal({2, 3})}},
                 {{Normal({4, 1, 5})}, {.axis = 0}},
                 {{Normal({2, 3, 4})}, {.axis = 1, .temperature = 2.5}},
                 {{Normal({2, 3})}, {.dtype = OutDType::kFloat64}},
+                {{Normal({40, 20})}, {.temperature = 0.5}},
                 {{Normal({2, 4, 3}), Lengths({2, 3}, {1, 4, 0, 2, 3, 4})},
                  {.axis = 1, .use_length = true}}},
 });
@@ -225,7 +337,8 @@ const OpDef& log_softmax = Register<P>({
     .infer = Infer,
     .gradient = Gradient<Kind::kLogSoftmax>,
     .uses = {.out = 0b1},
-    .cpu = {{"plain", Forward<Kind::kLogSoftmax>}},
+    .cpu = {{"tiles", Forward<Kind::kLogSoftmax, Softmax>},
+            {"plain", Forward<Kind::kLogSoftmax, PlainSoftmax>}},
     .cost = Cost,
     .in_place = {{0, 0}},
     .samples = {{{Normal({2, 3})}},
@@ -243,7 +356,8 @@ const OpDef& softmin = Register<P>({
     .infer = Infer,
     .gradient = Gradient<Kind::kSoftmin>,
     .uses = {.out = 0b1},
-    .cpu = {{"plain", Forward<Kind::kSoftmin>}},
+    .cpu = {{"tiles", Forward<Kind::kSoftmin, Softmax>},
+            {"plain", Forward<Kind::kSoftmin, PlainSoftmax>}},
     .cost = Cost,
     .in_place = {{0, 0}},
     .samples = {{{Normal({2, 3})}},

@@ -21,7 +21,8 @@ struct SoftmaxProblem {
 SoftmaxProblem SoftmaxAlong(const Shape& x, int axis);  // REQUIRES: 0 <= axis < rank
 
 // The maximum is taken off first, so that exp() cannot overflow. The dtypes of x and y
-// may differ; halves are computed in float.
+// may differ; halves are computed in float. The first one takes the pointwise machine
+// where that pays.
 void Softmax(const SoftmaxProblem& p, const View& x, const View& y);
 void PlainSoftmax(const SoftmaxProblem& p, const View& x, const View& y);
 
