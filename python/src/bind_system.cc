@@ -3,12 +3,14 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "base/blocking.h"
 #include "base/options.h"
 #include "base/parallel.h"
 #include "bindings.h"
 #include "engine/engine.h"
 #include "memory/storage.h"
 #include "run/invoke.h"
+#include "run/lazy.h"
 #include "run/push.h"
 #include "run/random.h"
 
@@ -35,6 +37,18 @@ Device DeviceOf(nb::object type, int id) {
 
 void BindSystem(nb::module_& m) {
   m.def("waitall", &WaitAll);
+  // Around fork(): what is pending anywhere is pushed, then the lanes rest.
+  m.def("before_fork", [] {
+    LazyProgram::FlushAll();
+    const ScopedBlocking blocking;
+    Engine::Get().Pause();
+  });
+  m.def("after_fork", [] { Engine::Get().Resume(); });
+  m.def("shutdown", [] {
+    LazyProgram::FlushAll();
+    const ScopedBlocking blocking;
+    Engine::Get().Shutdown();
+  });
   m.def("set_bulk_size", [](int size) {
     // Kept for scripts that restore it; the fusing of calls needs no such limit.
     thread_local int bulk = 0;

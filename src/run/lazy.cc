@@ -544,7 +544,15 @@ void LazyProgram::PushProgram(const SmallVector<LazyOutput, 4>& outputs) {
            kLoadNanoseconds * static_cast<double>(inputs.size() + outputs.size()));
   if (cost <= kInlineNanoseconds && engine.TryBegin(reads, writes)) {
     const InlineTimer timer("pointwise");
-    cpu::RunPointwise(p, space_, inputs, targets);
+    try {
+      cpu::RunPointwise(p, space_, inputs, targets);
+    } catch (...) {  // lack of memory only
+      for (size_t i = 0; i < outputs.size(); ++i) {
+        FillFailed(targets[i], outputs[i].dtype, space_.size());
+      }
+      engine.EndFailed(reads, writes, Describe(std::current_exception(), "pointwise", ""));
+      return;
+    }
     engine.End(reads, writes);
     return;
   }

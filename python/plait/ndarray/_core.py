@@ -1,5 +1,8 @@
 """The array class of the extension, and dtype and device tables around it."""
 
+import atexit
+import os
+
 import numpy as np
 
 from .. import _plait, error
@@ -13,6 +16,9 @@ for _kind, _cls in enumerate((
         error.MXNetMemoryError, error.MXNetRuntimeError, error.MXNetNotImplementedError,
         error.MXNetOSError)):
     _plait.register_error(_kind, _cls)
+
+os.register_at_fork(before=_plait.before_fork, after_in_parent=_plait.after_fork)
+atexit.register(_plait.shutdown)
 
 # NumPy has no bfloat16; MXNet shows its bits in a structured dtype.
 bfloat16 = np.dtype([("bfloat16", np.uint16)])
