@@ -46,7 +46,7 @@ bool InferArange(const ArangeParams& p, Specs&, Specs& out) {
 template <typename T>
 void Fill(T* out, int64_t size, double start, double step, int64_t repeat) {
   const bool whole = std::trunc(start) == start && std::trunc(step) == step &&
-                     std::abs(start) < 9e15 && std::abs(step) < 9e15;
+                     std::abs(start) < 4e18 && std::abs(step) < 4e18;
   const int64_t first_number = whole ? static_cast<int64_t>(start) : 0;
   const int64_t whole_step = whole ? static_cast<int64_t>(step) : 0;
   ParallelFor(size, 1 << 14, [&](int64_t first, int64_t last) {
