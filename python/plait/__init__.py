@@ -114,3 +114,9 @@ def __getattr__(name):
 
 def __dir__():
     return sorted(set(globals()) | _MODULES | set(_ALIASES) | set(_NAMES))
+
+
+if os.environ.get("PLAIT_PROFILE") or os.environ.get(
+    "MXNET_PROFILER_AUTOSTART", "0"
+) not in ("", "0"):
+    import_module("profiler")

@@ -9,6 +9,7 @@ clock. Everything else (tasks, counters, files, tables) is here.
 import atexit
 import json
 import os
+import sys
 import threading
 import time
 import warnings
@@ -125,6 +126,9 @@ class _Profiler:
         )
         if control is not None:
             control()
+        names = sys.modules.get(__package__ + ".gluon.layer_names")
+        if names is not None:
+            names.switch(self.active)
 
     def collect(self):
         """Takes over what the core recorded since the last time."""
@@ -157,7 +161,9 @@ class _Profiler:
 
 
 class _Dumper(threading.Thread):
-    """Writes the trace every `dump_period` seconds while the profiler runs."""
+    """Writes the trace every `dump_period` seconds while the profiler runs, more
+    seldom once writing takes long.
+    """
 
     def __init__(self, period):
         super().__init__(daemon=True, name="plait-profiler")
@@ -165,11 +171,19 @@ class _Dumper(threading.Thread):
         self.stopped = threading.Event()
 
     def run(self):
-        while not self.stopped.wait(self.period):
+        pause = self.period
+        while not self.stopped.wait(pause):
+            begin = time.monotonic()
             _state.write()
+            pause = max(self.period, 10 * (time.monotonic() - begin))
 
 
 _state = _Profiler()
+
+
+def is_active():
+    """Whether events are recorded now."""
+    return _state.active
 
 
 def set_config(**kwargs):
@@ -446,5 +460,8 @@ def _at_exit():
 
 
 atexit.register(_at_exit)
-if os.environ.get("MXNET_PROFILER_AUTOSTART", "0") not in ("", "0"):
+if os.environ.get("PLAIT_PROFILE"):
+    set_config(filename=os.environ["PLAIT_PROFILE"])
+    set_state("run")
+elif os.environ.get("MXNET_PROFILER_AUTOSTART", "0") not in ("", "0"):
     set_state("run")

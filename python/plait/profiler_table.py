@@ -65,21 +65,14 @@ class Aggregate:
 
     @staticmethod
     def _memory():
+        """Memory of the CPU in kB, by category and name."""
         from . import _plait
 
-        query = getattr(_plait, "memory_stats", None)
-        if query is None:
-            return {}
-        device = {
-            name: value / 1024.0
-            for name, value in query("cpu", 0).items()
-            if isinstance(value, (int, float))
-        }
+        stats = _plait.memory_stats(1, 0)
+        kinds = {"Device Storage": ("live", "peak"), "Pool Memory": ("reserved",)}
         return {
-            "Device Storage": {
-                name: {"Count": 1, "Min": kb, "Max": kb, "Avg": kb}
-                for name, kb in device.items()
-            }
+            category: {"cpu/0 " + name: stats[name] / 1024.0 for name in names}
+            for category, names in kinds.items()
         }
 
     def _text(self, sort_by, ascending):
@@ -116,4 +109,7 @@ class Aggregate:
                 numbers = ["%.4f" % row[key] for key in ("Total", "Min", "Max", "Avg")]
                 lines.append(layout % ((name, row["Count"]) + tuple(numbers)))
             lines.append("")
+        for category, row in self._memory().items():
+            lines += [category, "=" * len(category)]
+            lines += ["%-40s %12.4f kB" % item for item in row.items()] + [""]
         return "\n".join(lines) + "\n"

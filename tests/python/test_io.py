@@ -1,5 +1,6 @@
 """Data iterators: batches from arrays, idx and CSV files."""
 
+import gc
 import gzip
 import struct
 import threading
@@ -139,6 +140,7 @@ def test_prefetching_passes_errors_on():
 
 
 def test_prefetching_leaves_no_threads():
+    gc.collect()  # iterators of the tests before
     before = threading.active_count()
     for _ in range(20):
         iterator = IO.PrefetchingIter(IO.NDArrayIter(np.ones((4, 1)), batch_size=2))

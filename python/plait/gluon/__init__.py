@@ -4,6 +4,7 @@ import importlib
 
 from . import (
     block,
+    layer_names,  # noqa: F401
     loss,
     nn,
     parameter,

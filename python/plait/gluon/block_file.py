@@ -6,7 +6,7 @@ import json
 from difflib import get_close_matches
 
 from .. import ndarray as nd
-from ..error import check
+from ..error import CheckError, check
 from ..util import atomic_write
 from .parameter_dict import strip_kind
 from .utils import _brief_print_list
@@ -86,16 +86,12 @@ def _check_complete(params, loaded, filename):
     """Every parameter must be in the file under one of its names."""
     present = {param for name, param in params.items() if name in loaded}
     for name, param in params.items():
-        check(
-            param in present,
-            "Parameter '%s' is missing in file '%s', which contains parameters: %s.%s "
-            "Set "
-            "allow_missing=True to ignore missing parameters.",
-            name,
-            filename,
-            _brief_print_list(loaded),
-            _nearest(name, loaded),
-        )
+        if param not in present:
+            raise CheckError(
+                "Parameter '%s' is missing in file '%s', which contains parameters: "
+                "%s.%s Set allow_missing=True to ignore missing parameters."
+                % (name, filename, _brief_print_list(loaded), _nearest(name, loaded))
+            )
 
 
 def _nearest(name, names):

@@ -28,9 +28,7 @@ class Accuracy(EvalMetric):
         labels, preds = check_label_shapes(labels, preds, True)
         for label, pred in zip(labels, preds):
             if pred.shape != label.shape:
-                pred = pred.argmax(
-                    axis=self.axis
-                )  # on the device: only classes are copied
+                pred = pred.argmax(axis=self.axis)  # where it lies: few bytes to copy
             pred = to_numpy(pred).astype("int32").ravel()
             label = to_numpy(label).astype("int32").ravel()
             check_label_shapes(label, pred)

@@ -84,7 +84,7 @@ def _raise_mismatch(a, b, rtol, atol, names, equal_nan, shown):
     a, b = np.broadcast_arrays(np.asarray(a, "float64"), np.asarray(b, "float64"))
     off = _violations(a, b, rtol, atol, equal_nan)
     order = np.argsort(-off, axis=None)[: max(shown, 1)]
-    places = [np.unravel_index(k, off.shape) for k in order]
+    places = [tuple(map(int, np.unravel_index(k, off.shape))) for k in order]
     wrong = int((off > 1).sum())
     lines = [
         "%3d: Error %f  %s" % (n + 1, off[place], locationError(a, b, place, names))
@@ -122,7 +122,12 @@ def assert_almost_equal(
     a, b = _numpy(a), _numpy(b)
     if getattr(a, "dtype", None) == np.bool_ and getattr(b, "dtype", None) == np.bool_:
         npt.assert_equal(a, b)
-    elif not almost_equal(a, b, rtol, atol, equal_nan=equal_nan):
+        return
+    try:
+        np.broadcast_shapes(np.shape(a), np.shape(b))
+    except ValueError:
+        checkShapes(a, b)
+    if not almost_equal(a, b, rtol, atol, equal_nan=equal_nan):
         _raise_mismatch(a, b, rtol, atol, names, equal_nan, mismatches[0])
 
 

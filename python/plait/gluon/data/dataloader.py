@@ -8,7 +8,7 @@ from ... import ndarray as nd
 from ...context import cpu_pinned
 from . import sampler as _sampler
 from .batchify import default_batchify_fn, default_mp_batchify_fn, make_batch
-from .workers import ProcessPool, ThreadPool
+from .workers import DataLoaderTimeout, ProcessPool, ThreadPool
 
 __all__ = ["DataLoader", "default_batchify_fn", "default_mp_batchify_fn"]
 
@@ -173,7 +173,13 @@ class _Ahead:
         if not self._tickets:
             self._loader._epoch_ended()
             raise StopIteration
-        batch = self._pool.result(self._tickets[0], self._loader._timeout)
+        try:
+            batch = self._pool.result(self._tickets[0], self._loader._timeout)
+        except DataLoaderTimeout:
+            raise  # it may still come
+        except BaseException:
+            self._tickets.pop(0)
+            raise
         self._tickets.pop(0)
         return self._loader._placed(batch)
 

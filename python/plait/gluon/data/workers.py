@@ -59,6 +59,8 @@ class ThreadPool:
             if ticket.done():  # it was the data set that raised it
                 raise
             raise _late(timeout, "the worker threads are still busy") from None
+        finally:
+            del ticket  # its exception's traceback would hold it, and it the exception
 
     def forget(self, ticket):
         """The batch is not wanted any more."""

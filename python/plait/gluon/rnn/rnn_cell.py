@@ -390,9 +390,11 @@ class _CellStack:
     def state_info(self, batch_size=0):
         return _cells_state_info(self._children.values(), batch_size)
 
-    def begin_state(self, **kwargs):
+    def begin_state(self, batch_size=0, **kwargs):
         self._check_not_modified()
-        return _cells_begin_state(self._children.values(), **kwargs)
+        return _cells_begin_state(
+            self._children.values(), batch_size=batch_size, **kwargs
+        )
 
     def _with_states(self, states):
         """(cell, its part of the states) of each child."""

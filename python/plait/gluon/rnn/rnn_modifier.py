@@ -82,9 +82,11 @@ class ModifierCell(HybridRecurrentCell):
         finally:
             self.base_cell._modified = True
 
-    def begin_state(self, func=nd.zeros, **kwargs):
+    def begin_state(self, batch_size=0, func=nd.zeros, **kwargs):
         self._check_not_modified()
-        return self._unmodified(self.base_cell.begin_state, func=func, **kwargs)
+        return self._unmodified(
+            self.base_cell.begin_state, batch_size=batch_size, func=func, **kwargs
+        )
 
     def hybrid_forward(self, F, inputs, states):
         raise NotImplementedError
@@ -200,9 +202,11 @@ class BidirectionalCell(HybridRecurrentCell):
     def state_info(self, batch_size=0):
         return _cells_state_info(self._children.values(), batch_size)
 
-    def begin_state(self, **kwargs):
+    def begin_state(self, batch_size=0, **kwargs):
         self._check_not_modified()
-        return _cells_begin_state(self._children.values(), **kwargs)
+        return _cells_begin_state(
+            self._children.values(), batch_size=batch_size, **kwargs
+        )
 
     def unroll(
         self,
