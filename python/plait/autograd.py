@@ -4,9 +4,22 @@ from . import _plait
 from .error import MXNetTypeError, MXNetValueError, NotYetError
 from .ndarray._core import NDArray
 
-__all__ = ["record", "pause", "train_mode", "predict_mode", "is_recording", "is_training",
-           "set_recording", "set_training", "mark_variables", "backward", "grad",
-           "get_symbol", "Function", "NDArray"]
+__all__ = [
+    "record",
+    "pause",
+    "train_mode",
+    "predict_mode",
+    "is_recording",
+    "is_training",
+    "set_recording",
+    "set_training",
+    "mark_variables",
+    "backward",
+    "grad",
+    "get_symbol",
+    "Function",
+    "NDArray",
+]
 
 is_recording = _plait.is_recording
 is_training = _plait.is_training
@@ -60,8 +73,10 @@ def _head_gradients(heads, head_grads):
         return [None] * len(heads)
     head_grads = _listed(head_grads)
     if len(head_grads) != len(heads):
-        raise MXNetValueError("backward: heads and head_grads must be lists of the same length; "
-                              "got %d and %d" % (len(heads), len(head_grads)))
+        raise MXNetValueError(
+            "backward: heads and head_grads must be lists of the same length; "
+            "got %d and %d" % (len(heads), len(head_grads))
+        )
     return head_grads
 
 
@@ -71,8 +86,14 @@ def backward(heads, head_grads=None, retain_graph=False, train_mode=True):
     _plait.backward(heads, _head_gradients(heads, head_grads), retain_graph, train_mode)
 
 
-def grad(heads, variables, head_grads=None, retain_graph=None, create_graph=False,
-         train_mode=True):
+def grad(
+    heads,
+    variables,
+    head_grads=None,
+    retain_graph=None,
+    create_graph=False,
+    train_mode=True,
+):
     """Gradients of the heads with respect to `variables`, as new arrays.
 
     With create_graph the computation is recorded, for gradients of gradients.
@@ -81,10 +102,18 @@ def grad(heads, variables, head_grads=None, retain_graph=None, create_graph=Fals
     single = isinstance(variables, NDArray)
     listed = _listed(variables)
     if not listed:
-        raise MXNetValueError("grad: variables is empty; at least one array was expected")
+        raise MXNetValueError(
+            "grad: variables is empty; at least one array was expected"
+        )
     retain = create_graph if retain_graph is None else retain_graph
-    result = _plait.grad(heads, listed, _head_gradients(heads, head_grads), retain,
-                         create_graph, train_mode)
+    result = _plait.grad(
+        heads,
+        listed,
+        _head_gradients(heads, head_grads),
+        retain,
+        create_graph,
+        train_mode,
+    )
     return result[0] if single else result
 
 
@@ -96,7 +125,8 @@ def get_symbol(x):
 class Function:
     """A computation with a gradient of its own.
 
-    Subclasses write forward(*inputs) and backward(*output_grads), both on arrays and not
+    Subclasses write forward(*inputs) and backward(*output_grads), both on arrays and
+    not
     recorded; self.save_for_backward keeps arrays for backward in self.saved_tensors.
     """
 
@@ -110,8 +140,10 @@ class Function:
 
     def __call__(self, *inputs):
         if self._used:
-            raise MXNetValueError("Each Function instance can only be called once. Please "
-                                  "create another instance.")
+            raise MXNetValueError(
+                "Each Function instance can only be called once. Please "
+                "create another instance."
+            )
         self._used = True
         recording = set_recording(False)
         try:
@@ -122,9 +154,15 @@ class Function:
             return outputs
         listed = [x for x in inputs if isinstance(x, NDArray)]
         # An input returned as it is must not become its own successor.
-        made = [y.copy() if any(y is x for x in listed) else y for y in _listed(outputs)]
-        _plait.record_custom(type(self).__name__, listed, made,
-                             lambda grads: self._gradients(grads, len(listed)))
+        made = [
+            y.copy() if any(y is x for x in listed) else y for y in _listed(outputs)
+        ]
+        _plait.record_custom(
+            type(self).__name__,
+            listed,
+            made,
+            lambda grads: self._gradients(grads, len(listed)),
+        )
         return made[0] if isinstance(outputs, NDArray) else type(outputs)(made)
 
     def _gradients(self, output_grads, count):
@@ -134,13 +172,17 @@ class Function:
         finally:
             set_recording(recording)
         if len(grads) != count:
-            raise MXNetValueError("%s.backward must return exactly the same number of NDArrays "
-                                  "as the number of NDArrays arguments to forward; got %d for %d"
-                                  % (type(self).__name__, len(grads), count))
+            raise MXNetValueError(
+                "%s.backward must return exactly the same number of NDArrays "
+                "as the number of NDArrays arguments to forward; got %d for %d"
+                % (type(self).__name__, len(grads), count)
+            )
         for g in grads:
             if g is not None and not isinstance(g, NDArray):
-                raise MXNetTypeError("%s.backward must return NDArrays, not %s"
-                                     % (type(self).__name__, type(g).__name__))
+                raise MXNetTypeError(
+                    "%s.backward must return NDArrays, not %s"
+                    % (type(self).__name__, type(g).__name__)
+                )
         return grads
 
     def forward(self, *inputs):

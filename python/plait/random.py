@@ -14,6 +14,7 @@ def seed(seed_state=None, ctx="all"):
     """
     if seed_state is None:
         import secrets
+
         seed_state = secrets.randbits(63)
     number = int(seed_state) & 0xFFFFFFFFFFFFFFFF
     if ctx == "all":

@@ -202,12 +202,12 @@ void DropMissing(const OpDef& op, Arguments& args) {
 }
 
 // The device of a Context, or of its text ("cpu(0)").
-Device DeviceFromPython(PyObject* ctx) {
+Device DeviceFromPython(PyObject* context) {
   static PyObject* device_of = [] {
     const Owned module = Owned::Checked(PyImport_ImportModule("plait.ndarray._core"));
     return PyObject_GetAttrString(module.get(), "device_of");
   }();
-  const Owned pair = Owned::Checked(PyObject_CallOneArg(device_of, ctx));
+  const Owned pair = Owned::Checked(PyObject_CallOneArg(device_of, context));
   int type = 0, id = 0;
   if (!PyArg_ParseTuple(pair.get(), "ii", &type, &id)) throw PythonError();
   return {static_cast<DeviceType>(type), static_cast<int16_t>(id)};
@@ -216,8 +216,8 @@ Device DeviceFromPython(PyObject* ctx) {
 // Results of operators without inputs go to this device for the scope's life.
 class ScopedCreationDevice {
  public:
-  explicit ScopedCreationDevice(PyObject* ctx) : before_(CreationDevice()) {
-    if (ctx != nullptr) CreationDevice() = DeviceFromPython(ctx);
+  explicit ScopedCreationDevice(PyObject* context) : before_(CreationDevice()) {
+    if (context != nullptr) CreationDevice() = DeviceFromPython(context);
   }
   ~ScopedCreationDevice() { CreationDevice() = before_; }
 

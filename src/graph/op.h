@@ -230,7 +230,7 @@ struct OpDef {
     std::function<const char*(const void*, const Specs&, const Specs&)> declines;
   };
   std::vector<AnyKernel> cpu;
-  bool random = false;         // draws numbers: KernelArgs::random
+  bool random = false;  // draws numbers: KernelArgs::random
   // Whether a call draws at all, so that the generator does not move for nothing.
   std::function<bool(const void*, bool training)> draws;  // null: always
   bool uses_training = false;  // depends on autograd's training mode

@@ -550,7 +550,8 @@ void LazyProgram::PushProgram(const SmallVector<LazyOutput, 4>& outputs) {
       for (size_t i = 0; i < outputs.size(); ++i) {
         FillFailed(targets[i], outputs[i].dtype, space_.size());
       }
-      engine.EndFailed(reads, writes, Describe(std::current_exception(), "pointwise", ""));
+      engine.EndFailed(reads, writes,
+                       Describe(std::current_exception(), "pointwise", ""));
       return;
     }
     engine.End(reads, writes);

@@ -54,8 +54,8 @@ std::exception_ptr Describe(std::exception_ptr error, const std::string& op,
 void FillFailed(void* data, DType dtype, int64_t size) noexcept;
 
 // Operations whose estimated time on one thread is below this run inline: what a second
-// core could save does not pay for handing the operation, and all that depends on it, to
-// another thread. Longer ones give the host language's lock away meanwhile.
+// core could save does not pay for handing the operation, and all that depends on it,
+// to another thread. Longer ones give the host language's lock away meanwhile.
 inline constexpr double kInlineNanoseconds = 80000;
 inline constexpr double kBlockingNanoseconds = 40000;
 

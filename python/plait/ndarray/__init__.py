@@ -1,6 +1,7 @@
 """plait.nd: imperative arrays, and every operator as a function.
 
-Operator functions are C objects made from the registry; their documentation is there too.
+Operator functions are C objects made from the registry; their documentation is there
+too.
 Names map as in MXNet: _contrib_X is nd.contrib.X, _linalg_X is nd.linalg.X, and so on.
 """
 

@@ -11,10 +11,17 @@ from ..context import Context, current_context
 NDArray = _plait.NDArray
 _Null = _plait._Null
 
-for _kind, _cls in enumerate((
-        error.MXNetValueError, error.MXNetTypeError, error.MXNetIndexError,
-        error.MXNetMemoryError, error.MXNetRuntimeError, error.MXNetNotImplementedError,
-        error.MXNetOSError)):
+for _kind, _cls in enumerate(
+    (
+        error.MXNetValueError,
+        error.MXNetTypeError,
+        error.MXNetIndexError,
+        error.MXNetMemoryError,
+        error.MXNetRuntimeError,
+        error.MXNetNotImplementedError,
+        error.MXNetOSError,
+    )
+):
     _plait.register_error(_kind, _cls)
 
 os.register_at_fork(before=_plait.before_fork, after_in_parent=_plait.after_fork)
@@ -23,9 +30,22 @@ atexit.register(_plait.shutdown)
 # NumPy has no bfloat16; MXNet shows its bits in a structured dtype.
 bfloat16 = np.dtype([("bfloat16", np.uint16)])
 
-_NUMPY_TYPES = {name: getattr(np, name) for name in (
-    "float16", "float32", "float64", "int8", "int16", "int32", "int64",
-    "uint8", "uint16", "uint32", "uint64")}
+_NUMPY_TYPES = {
+    name: getattr(np, name)
+    for name in (
+        "float16",
+        "float32",
+        "float64",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+    )
+}
 _NUMPY_TYPES["bool"] = np.bool_
 _NUMPY_TYPES["bfloat16"] = bfloat16
 
@@ -55,7 +75,8 @@ def device_of(ctx):
     if ctx.device_typeid == 2:
         raise error.MXNetValueError(
             "context: %s is asked for, but this build of Plait has no GPU support; "
-            "cpu() was expected" % ctx)
+            "cpu() was expected" % ctx
+        )
     return ctx.device_typeid, ctx.device_id
 
 

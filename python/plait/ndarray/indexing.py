@@ -1,4 +1,6 @@
-"""Indexing with NumPy's rules: views where the selection is contiguous, copies elsewhere."""
+"""Indexing with NumPy's rules: views where the selection is contiguous, copies
+elsewhere.
+"""
 
 import numpy as np
 
@@ -26,42 +28,57 @@ def _plain_key(key):
     plain = []
     for k in key:
         if isinstance(k, (bool, np.bool_)):
-            raise MXNetTypeError("index: booleans are not supported by plait.nd; "
-                                 "plait.np has boolean masks")
+            raise MXNetTypeError(
+                "index: booleans are not supported by plait.nd; "
+                "plait.np has boolean masks"
+            )
         if isinstance(k, (list, tuple, range)):
             k = np.asarray([i.asscalar() if isinstance(i, NDArray) else i for i in k])
             if k.size == 0:
                 k = k.astype(np.int64)
         if isinstance(k, np.ndarray) and k.dtype == np.bool_:
-            raise MXNetTypeError("index: boolean masks are not supported by plait.nd; "
-                                 "plait.np has them")
+            raise MXNetTypeError(
+                "index: boolean masks are not supported by plait.nd; plait.np has them"
+            )
         if isinstance(k, NDArray) and k._dtype_name == "bool":
-            raise MXNetTypeError("index: boolean masks are not supported by plait.nd; "
-                                 "plait.np has them")
-        if not (k is None or k is Ellipsis or isinstance(k, (slice, np.ndarray, NDArray) + _INTS)):
-            raise MXNetIndexError("index: %r of type %s; an int, slice, None, Ellipsis or array "
-                                  "was expected" % (k, type(k).__name__))
+            raise MXNetTypeError(
+                "index: boolean masks are not supported by plait.nd; plait.np has them"
+            )
+        if not (
+            k is None
+            or k is Ellipsis
+            or isinstance(k, (slice, np.ndarray, NDArray) + _INTS)
+        ):
+            raise MXNetIndexError(
+                "index: %r of type %s; an int, slice, None, Ellipsis or array "
+                "was expected" % (k, type(k).__name__)
+            )
         plain.append(k)
     return tuple(plain)
 
 
 def _expanded(key, shape):
-    """The key with one entry an axis (None extra), Ellipsis and missing ones filled in."""
+    """The key with one entry an axis (and None), Ellipsis and missing ones filled in."""
     used = sum(k is not None and k is not Ellipsis for k in key)
     if used > len(shape):
-        raise MXNetIndexError("index: %d indices are given for an array of shape %s"
-                              % (used, shape))
+        raise MXNetIndexError(
+            "index: %d indices are given for an array of shape %s" % (used, shape)
+        )
     if sum(k is Ellipsis for k in key) > 1:
-        raise MXNetIndexError("index: more than one Ellipsis is given; one was expected")
+        raise MXNetIndexError(
+            "index: more than one Ellipsis is given; one was expected"
+        )
     fill = (slice(None),) * (len(shape) - used)
     if any(k is Ellipsis for k in key):
         at = next(i for i, k in enumerate(key) if k is Ellipsis)
-        return key[:at] + fill + key[at + 1:]
+        return key[:at] + fill + key[at + 1 :]
     return key + fill
 
 
 class _Basic:
-    """A selection of ints, slices and new axes: begin, end, step and the resulting shape."""
+    """A selection of ints, slices and new axes: begin, end, step and the resulting
+    shape.
+    """
 
     def __init__(self, key, shape):
         self.begin, self.end, self.step, self.count = [], [], [], []
@@ -80,8 +97,10 @@ class _Basic:
                 self.shape.append(count)
             else:
                 if not -n <= k < n:
-                    raise MXNetIndexError("index: %d is out of bounds for axis %d with size %d"
-                                          % (k, axis, n))
+                    raise MXNetIndexError(
+                        "index: %d is out of bounds for axis %d with size %d"
+                        % (k, axis, n)
+                    )
                 begin = int(k) % n
                 end, step, count = begin + 1, 1, 1
             self.begin.append(begin)
@@ -95,7 +114,11 @@ class _Basic:
     def offset(self, shape):
         """The first element of a contiguous selection, or None."""
         full = len(shape)
-        while full > 0 and self.count[full - 1] == shape[full - 1] and self.step[full - 1] == 1:
+        while (
+            full > 0
+            and self.count[full - 1] == shape[full - 1]
+            and self.step[full - 1] == 1
+        ):
             full -= 1
         # Axes before the last partial one must select one element.
         for axis in range(full - 1):
@@ -116,7 +139,9 @@ class _Basic:
 
 
 def _is_basic(key):
-    return all(k is None or k is Ellipsis or isinstance(k, (slice,) + _INTS) for k in key)
+    return all(
+        k is None or k is Ellipsis or isinstance(k, (slice,) + _INTS) for k in key
+    )
 
 
 def _first_axis(a, i):
@@ -125,7 +150,9 @@ def _first_axis(a, i):
         raise MXNetIndexError("index: an array without axes cannot be indexed")
     n = shape[0]
     if not -n <= i < n:
-        raise MXNetIndexError("index: %d is out of bounds for axis 0 with size %d" % (i, n))
+        raise MXNetIndexError(
+            "index: %d is out of bounds for axis 0 with size %d" % (i, n)
+        )
     if i < 0:
         i += n
     rest = shape[1:]
@@ -173,8 +200,12 @@ def _host_index(k):
 
 
 def _flat_indices(key, shape):
-    """NumPy's own answer: the positions of the selected elements, in the result's shape."""
-    positions = np.arange(int(np.prod(shape, dtype=np.int64)), dtype=np.int64).reshape(shape)
+    """NumPy's own answer: the positions of the selected elements, in the result's
+    shape.
+    """
+    positions = np.arange(int(np.prod(shape, dtype=np.int64)), dtype=np.int64).reshape(
+        shape
+    )
     try:
         return positions[tuple(_host_index(k) for k in key)]
     except IndexError as e:
@@ -194,16 +225,23 @@ def _get_advanced(a, key):
     lead = _leading_array(key)
     if lead is not None:
         from .ndarray import array
+
         if isinstance(lead, np.ndarray):
             n = a.shape[0]
             if lead.size and (lead.min() < -n or lead.max() >= n):
-                raise MXNetIndexError("index: an index is out of bounds for axis 0 with size %d"
-                                      % n)
+                raise MXNetIndexError(
+                    "index: an index is out of bounds for axis 0 with size %d" % n
+                )
             lead = array(lead % n if n else lead, dtype=np.int64)
             return _take(a, lead, axis=0)
-        index = lead.astype(np.int64) if lead._dtype_name not in ("int32", "int64") else lead
+        index = (
+            lead.astype(np.int64)
+            if lead._dtype_name not in ("int32", "int64")
+            else lead
+        )
         return _gather_nd(a, _plait.view(index, (1,) + index.shape, 0))
     from .ndarray import array
+
     positions = _flat_indices(key, a.shape)
     flat = a.reshape((-1,))
     shape = positions.shape or (1,)
@@ -216,8 +254,10 @@ def _get_advanced(a, key):
 def setitem(self, key, value):
     """x[key] = value; the value is broadcast and cast to the array's dtype."""
     if _recorded(self) or (isinstance(value, NDArray) and _recorded(value)):
-        raise MXNetRuntimeError("setitem: Inplace operations (+=, -=, x[:]=, etc) are not "
-                                "supported when recording with autograd.")
+        raise MXNetRuntimeError(
+            "setitem: Inplace operations (+=, -=, x[:]=, etc) are not "
+            "supported when recording with autograd."
+        )
     if isinstance(key, slice) and key == slice(None):
         return _assign(self, value)
     if isinstance(key, int) and not isinstance(key, bool):
@@ -262,7 +302,9 @@ def _host_type(a, value):
 
 def _fill(a, value):
     number = float(value)
-    if isinstance(value, _INTS) and int(number) != int(value):  # beyond a double's integers
+    if isinstance(value, _INTS) and int(number) != int(
+        value
+    ):  # beyond a double's integers
         _plait.copy_from_buffer(a, np.full(a.shape, value, numpy_type(a._dtype_name)))
         return
     _full(shape=a.shape, value=number, dtype=a._dtype_name, out=a)
@@ -283,18 +325,28 @@ def _broadcast(value, shape):
     except ValueError:
         if value.size == int(np.prod(shape)) and value.size == 1:
             return _plait.view(value, shape, 0)
-        raise MXNetValueError("setitem: shape %s cannot be broadcast to the selection's shape %s"
-                              % (value.shape, tuple(shape))) from None
+        raise MXNetValueError(
+            "setitem: shape %s cannot be broadcast to the selection's shape %s"
+            % (value.shape, tuple(shape))
+        ) from None
     view = _plait.view(value, (1,) * (len(shape) - len(own)) + own, 0)
-    return op("broadcast_to")(view, shape=tuple(shape)) if view.shape != tuple(shape) else view
+    return (
+        op("broadcast_to")(view, shape=tuple(shape))
+        if view.shape != tuple(shape)
+        else view
+    )
 
 
 def _host_broadcast(source, shape):
     try:
-        return np.broadcast_to(source.reshape(_squeezed(source.shape, len(shape))), shape)
+        return np.broadcast_to(
+            source.reshape(_squeezed(source.shape, len(shape))), shape
+        )
     except ValueError:
-        raise MXNetValueError("setitem: shape %s cannot be broadcast to the selection's shape %s"
-                              % (source.shape, tuple(shape))) from None
+        raise MXNetValueError(
+            "setitem: shape %s cannot be broadcast to the selection's shape %s"
+            % (source.shape, tuple(shape))
+        ) from None
 
 
 def _set_slice(a, selection, value):
@@ -303,24 +355,33 @@ def _set_slice(a, selection, value):
         op("_slice_assign_scalar")(a, scalar=float(value), out=a, **params)
         return
     from .ndarray import array
+
     if not isinstance(value, NDArray):
         value = array(np.asarray(value), dtype=a._dtype_name)
     value = _broadcast(value.astype(a._dtype_name, copy=False), tuple(selection.shape))
-    op("_slice_assign")(a, _plait.view(value, tuple(selection.count), 0), out=a, **params)
+    op("_slice_assign")(
+        a, _plait.view(value, tuple(selection.count), 0), out=a, **params
+    )
 
 
 def _set_advanced(a, key, value):
     from .ndarray import array
+
     positions = _flat_indices(key, a.shape)
     if positions.size == 0:
         return
     if isinstance(value, NDArray):
-        value = _broadcast(value.astype(a._dtype_name, copy=False), positions.shape or (1,))
+        value = _broadcast(
+            value.astype(a._dtype_name, copy=False), positions.shape or (1,)
+        )
     else:
         source = np.asarray(value, dtype=_host_type(a, value))
-        value = array(np.ascontiguousarray(_host_broadcast(source, positions.shape or (1,))),
-                      dtype=a._dtype_name)
+        value = array(
+            np.ascontiguousarray(_host_broadcast(source, positions.shape or (1,))),
+            dtype=a._dtype_name,
+        )
     flat = _plait.view(a, (a.size,), 0)
     index = array(positions.reshape(1, -1), dtype=np.int64)
-    op("_scatter_set_nd")(flat, _plait.view(value, (positions.size,), 0), index,
-                          shape=(a.size,), out=flat)
+    op("_scatter_set_nd")(
+        flat, _plait.view(value, (positions.size,), 0), index, shape=(a.size,), out=flat
+    )

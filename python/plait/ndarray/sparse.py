@@ -10,8 +10,9 @@ class BaseSparseNDArray(NDArray):
     __slots__ = ()
 
     def __new__(cls, *args, **kwargs):
-        raise NotYetError("sparse: %s comes with a later release; use dense arrays"
-                          % cls.__name__)
+        raise NotYetError(
+            "sparse: %s comes with a later release; use dense arrays" % cls.__name__
+        )
 
 
 class CSRNDArray(BaseSparseNDArray):
@@ -29,4 +30,6 @@ class RowSparseNDArray(BaseSparseNDArray):
 def __getattr__(name):
     if name.startswith("__"):
         raise AttributeError(name)
-    raise NotYetError("plait.nd.sparse.%s comes with a later release; use dense arrays" % name)
+    raise NotYetError(
+        "plait.nd.sparse.%s comes with a later release; use dense arrays" % name
+    )

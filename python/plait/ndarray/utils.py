@@ -17,7 +17,8 @@ zeros, empty, array = _nd.zeros, _nd.empty, _nd.array
 def save(fname, data):
     """Writes an array, a list or a dict of name to array to a file.
 
-    The ending chooses the format: .npz (NumPy), .safetensors, and MXNet's for all others.
+    The ending chooses the format: .npz (NumPy), .safetensors, and MXNet's for all
+    others.
     The file is written aside and renamed, so that a failure leaves the old one.
     """
     if isinstance(data, NDArray):
@@ -27,16 +28,22 @@ def save(fname, data):
     elif isinstance(data, (list, tuple)):
         names, arrays = [], list(data)
     else:
-        raise MXNetValueError("save: data needs to either be a NDArray, dict of str, NDArray "
-                              "pairs or a list of NDarrays; got %s" % type(data).__name__)
+        raise MXNetValueError(
+            "save: data needs to either be a NDArray, dict of str, NDArray "
+            "pairs or a list of NDarrays; got %s" % type(data).__name__
+        )
     for a in arrays:
         if not isinstance(a, NDArray):
-            raise MXNetTypeError("save: only NDArrays can be saved; got %s" % type(a).__name__)
+            raise MXNetTypeError(
+                "save: only NDArrays can be saved; got %s" % type(a).__name__
+            )
     fname = os.fspath(fname)
     if fname.endswith(".npz"):
         _save_npz(fname, names, arrays)
     elif fname.endswith(".safetensors"):
-        _plait.save_safetensors(fname, names or [str(i) for i in range(len(arrays))], arrays)
+        _plait.save_safetensors(
+            fname, names or [str(i) for i in range(len(arrays))], arrays
+        )
     else:
         _plait.save_params(fname, names, arrays)
 
@@ -59,8 +66,10 @@ def load(fname):
     fname = os.fspath(fname)
     if fname.endswith(".npz"):
         with np.load(fname, allow_pickle=False) as file:
-            return {n: _plait.from_buffer(np.asarray(file[n], order="C"), None, 1, 0)
-                    for n in file.files}
+            return {
+                n: _plait.from_buffer(np.asarray(file[n], order="C"), None, 1, 0)
+                for n in file.files
+            }
     if fname.endswith(".safetensors"):
         names, arrays = _plait.load_safetensors(fname)
         return dict(zip(names, arrays))
