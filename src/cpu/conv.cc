@@ -10,12 +10,19 @@
 #include "cpu/conv_kernel.h"
 #include "cpu/pointwise.h"
 #include "cpu/scratch.h"
+#ifdef PLAIT_USE_ONEDNN
+#include "cpu/onednn/conv.h"
+#endif
 
 namespace plait::cpu {
 namespace {
 
 template <typename T>
 constexpr bool kHalf = !std::is_arithmetic_v<T>;
+
+// Types that oneDNN takes as they are; Float16 goes there by way of float.
+template <typename T>
+constexpr bool kDirect = std::is_same_v<T, float> || std::is_same_v<T, Bfloat16>;
 
 // Elements of float copies that a half convolution works on at a time.
 constexpr int64_t kFloatElements = 1 << 22;
@@ -115,6 +122,21 @@ void FillBias(const ConvProblem& p, const T* bias, bool relu, T* y) {
   }
 }
 
+// No multiplications: dweight is zero, dbias the sum of dy.
+template <typename T>
+void EmptyBackwardWeight(const ConvProblem& p, const T* dy, T* dweight, T* dbias) {
+  std::fill_n(dweight, Sizes(p).weight, T(0));
+  if (dbias == nullptr) return;
+  std::fill_n(dbias, p.out_channels, T(0));
+  const int64_t size = p.OutSize();
+  for (int64_t i = 0; i < p.batch * p.out_channels; ++i) {
+    Accumulate<T> sum = 0;
+    for (int64_t j = 0; j < size; ++j) sum += dy[i * size + j];
+    T& total = dbias[i % p.out_channels];
+    total = T(total + sum);
+  }
+}
+
 bool Empty(const ConvProblem& p) {
   return p.batch == 0 || p.in_channels == 0 || p.out_channels == 0;
 }
@@ -150,17 +172,17 @@ ConvProblem MakeConvProblem(std::span<const int64_t> x, int64_t out_channels,
 }
 
 template <typename T>
-ConvAlgorithm ChooseConv(const ConvProblem& p, ConvPass pass, ConvAlgorithm asked) {
-  (void)p;
-  (void)pass;
-  (void)asked;
-  return ConvAlgorithm::kGemm;
-}
-
-template <typename T>
 void ConvForward(const ConvProblem& p, const T* x, const T* weight, const T* bias,
                  bool relu, T* y, ConvAlgorithm algorithm) {
   if (Empty(p)) return FillBias(p, bias, relu, y);
+#ifdef PLAIT_USE_ONEDNN
+  if constexpr (kDirect<T>) {
+    const ConvAlgorithm chosen = ChooseConv<T>(p, ConvPass::kForward, algorithm);
+    if (chosen != ConvAlgorithm::kGemm) {
+      return onednn::ConvForward(p, kDTypeOf<T>, chosen, {}, x, weight, bias, relu, y);
+    }
+  }
+#endif
   if constexpr (kHalf<T>) {
     HalfForward(p, x, weight, bias, relu, y, algorithm);
   } else {
@@ -175,6 +197,14 @@ void ConvBackwardData(const ConvProblem& p, const T* dy, const T* weight, T* dx,
     std::fill_n(dx, p.batch * p.in_channels * p.InSize(), T(0));
     return;
   }
+#ifdef PLAIT_USE_ONEDNN
+  if constexpr (kDirect<T>) {
+    const ConvAlgorithm chosen = ChooseConv<T>(p, ConvPass::kBackwardData, algorithm);
+    if (chosen != ConvAlgorithm::kGemm) {
+      return onednn::ConvBackwardData(p, kDTypeOf<T>, chosen, {}, dy, weight, dx);
+    }
+  }
+#endif
   if constexpr (kHalf<T>) {
     HalfBackwardData(p, dy, weight, dx, algorithm);
   } else {
@@ -185,17 +215,16 @@ void ConvBackwardData(const ConvProblem& p, const T* dy, const T* weight, T* dx,
 template <typename T>
 void ConvBackwardWeight(const ConvProblem& p, const T* x, const T* dy, T* dweight,
                         T* dbias, ConvAlgorithm algorithm) {
-  if (Empty(p)) {
-    std::fill_n(dweight, Sizes(p).weight, T(0));
-    if (dbias == nullptr) return;
-    std::fill_n(dbias, p.out_channels, T(0));
-    for (int64_t i = 0; i < p.batch * p.out_channels; ++i) {
-      Accumulate<T> sum = 0;
-      for (int64_t j = 0; j < p.OutSize(); ++j) sum += dy[i * p.OutSize() + j];
-      dbias[i % p.out_channels] = T(dbias[i % p.out_channels] + sum);
+  if (Empty(p)) return EmptyBackwardWeight(p, dy, dweight, dbias);
+#ifdef PLAIT_USE_ONEDNN
+  if constexpr (kDirect<T>) {
+    const ConvAlgorithm chosen = ChooseConv<T>(p, ConvPass::kBackwardWeight, algorithm);
+    if (chosen != ConvAlgorithm::kGemm) {
+      return onednn::ConvBackwardWeight(p, kDTypeOf<T>, chosen, {}, x, dy, dweight,
+                                        dbias);
     }
-    return;
   }
+#endif
   if constexpr (kHalf<T>) {
     HalfBackwardWeight(p, x, dy, dweight, dbias, algorithm);
   } else {
@@ -204,7 +233,6 @@ void ConvBackwardWeight(const ConvProblem& p, const T* x, const T* dy, T* dweigh
 }
 
 #define PLAIT_CONV(T)                                                                  \
-  template ConvAlgorithm ChooseConv<T>(const ConvProblem&, ConvPass, ConvAlgorithm);   \
   template void ConvForward<T>(const ConvProblem&, const T*, const T*, const T*, bool, \
                                T*, ConvAlgorithm);                                     \
   template void ConvBackwardData<T>(const ConvProblem&, const T*, const T*, T*,        \

@@ -53,7 +53,8 @@ enum class ConvAlgorithm : uint8_t {
 };
 
 // What a pass will run: the choice of kAuto, and kGemm where the asked one is not
-// available (build, processor, dtype or shape).
+// available (build, processor, dtype or shape). kGemm of a half type goes by way of
+// float, and the algorithm is chosen again there.
 enum class ConvPass : uint8_t { kForward, kBackwardData, kBackwardWeight };
 template <typename T>
 ConvAlgorithm ChooseConv(const ConvProblem& p, ConvPass pass,
