@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "graph/math.h"
+#include "ops/expression.h"
 #include "ops/infer.h"
 #include "ops/nn/normalize.h"
 
@@ -18,6 +19,8 @@ struct BatchNormParams {
   int axis = 1;
   bool cudnn_off = false;
   std::optional<float> min_calib_range, max_calib_range;
+  int ndev = 1;  // of SyncBatchNorm
+  std::string key;
 };
 using P = BatchNormParams;
 
@@ -127,51 +130,110 @@ std::vector<SampleInput> Inputs(Shape x, int64_t channels) {
           Aux(Normal({channels})), Aux(Uniform({channels}, 0.5, 1.5))};
 }
 
-const OpDef& batch_norm = Register<P>({
-    .name = "BatchNorm",
-    .aliases = {"_npx_batch_norm"},
-    .doc =
-        "Normalises every channel to mean beta and standard deviation gamma, over the "
-        "batch in training, by the moving statistics otherwise.",
-    .inputs = {{"data", Types::kFloats, "x, with channels along `axis`."},
-               {"gamma", Types::kFloats, "Scale of each channel."},
-               {"beta", Types::kFloats, "Offset of each channel."},
-               {"moving_mean", Types::kFloats, "Moving average of the means."},
-               {"moving_var", Types::kFloats, "Moving average of the variances."}},
-    .outputs = {{"output", Types::kFloats, "Of the shape of x."},
-                {"mean", Types::kFloats, "The means that were used."},
-                {"var", Types::kFloats, "1 / sqrt(variance + eps)."}},
-    .params = {{"eps", &P::eps, "Added to the variance."},
-               {"momentum", &P::momentum,
-                "moving = moving * momentum + batch * (1 - momentum)."},
-               {"fix_gamma", &P::fix_gamma, "gamma counts as 1 and gets no gradient."},
-               {"use_global_stats", &P::use_global_stats,
-                "Uses the moving statistics in training too."},
-               {"output_mean_var", &P::output_mean_var, "Shows mean and var."},
-               {"axis", &P::axis, "The axis of the channels."},
-               {"cudnn_off", &P::cudnn_off, "For GPUs."},
-               {"min_calib_range", &P::min_calib_range, "For quantisation."},
-               {"max_calib_range", &P::max_calib_range, "For quantisation."}},
-    .visible_outputs = [](const P& p) { return p.output_mean_var ? 3 : 1; },
-    .mutates = {3, 4},
-    .types = InferTypes,
-    .infer = Infer,
-    .gradient = Gradient,
-    .uses = {.in = 0b11, .out = 0b110},
-    .cpu = {{"runs", Forward<RunsNormStats, RunsNormApply>},
-            {"plain", Forward<PlainNormStats, PlainNormApply>}},
-    .uses_training = true,
-    .cost = [](const P&, const Specs& in,
-               const Specs&) { return 8.0 * static_cast<double>(in[0].shape.size()); },
-    .samples = {{Inputs({4, 3, 2, 2}, 3), {.fix_gamma = false}, true},
-                {Inputs({4, 3, 2, 2}, 3), {}, true},
-                {Inputs({4, 3, 2, 2}, 3), {.fix_gamma = false}},
-                {Inputs({4, 3}, 3), {.eps = 1e-5, .fix_gamma = false}, true},
-                {Inputs({2, 3, 4}, 4), {.fix_gamma = false, .axis = -1}, true},
-                {Inputs({4, 3, 2}, 3),
-                 {.fix_gamma = false, .use_global_stats = true},
-                 true}},
-});
+std::vector<Param<P>> CommonParams() {
+  return {{"eps", &P::eps, "Added to the variance."},
+          {"momentum", &P::momentum,
+           "moving = moving * momentum + batch * (1 - momentum)."},
+          {"fix_gamma", &P::fix_gamma, "gamma counts as 1 and gets no gradient."},
+          {"use_global_stats", &P::use_global_stats,
+           "Uses the moving statistics in training too."},
+          {"output_mean_var", &P::output_mean_var, "Shows mean and var."}};
+}
+
+std::vector<Param<P>> AllParams() {
+  std::vector<Param<P>> rows = CommonParams();
+  rows.push_back({"axis", &P::axis, "The axis of the channels."});
+  rows.push_back({"cudnn_off", &P::cudnn_off, "For GPUs."});
+  rows.push_back({"min_calib_range", &P::min_calib_range, "For quantisation."});
+  rows.push_back({"max_calib_range", &P::max_calib_range, "For quantisation."});
+  return rows;
+}
+
+// What the operators of this file have in common.
+OpSpec<P> Spec(const char* name, const char* doc, std::vector<Param<P>> params) {
+  return {
+      .name = name,
+      .doc = doc,
+      .inputs = {{"data", Types::kFloats, "x, with channels along `axis`."},
+                 {"gamma", Types::kFloats, "Scale of each channel."},
+                 {"beta", Types::kFloats, "Offset of each channel."},
+                 {"moving_mean", Types::kFloats, "Moving average of the means."},
+                 {"moving_var", Types::kFloats, "Moving average of the variances."}},
+      .outputs = {{"output", Types::kFloats, "Of the shape of x."},
+                  {"mean", Types::kFloats, "The means that were used."},
+                  {"var", Types::kFloats, "1 / sqrt(variance + eps)."}},
+      .params = std::move(params),
+      .visible_outputs = [](const P& p) { return p.output_mean_var ? 3 : 1; },
+      .mutates = {3, 4},
+      .types = InferTypes,
+      .infer = Infer,
+      .gradient = Gradient,
+      .uses = {.in = 0b11, .out = 0b110},
+      .cpu = {{"runs", Forward<RunsNormStats, RunsNormApply>},
+              {"plain", Forward<PlainNormStats, PlainNormApply>}},
+      .uses_training = true,
+      .cost =
+          [](const P&, const Specs& in, const Specs&) {
+            return 8.0 * static_cast<double>(in[0].shape.size());
+          },
+      .samples = {{Inputs({4, 3, 2, 2}, 3), {.fix_gamma = false}, true},
+                  {Inputs({4, 3, 2, 2}, 3), {}, true},
+                  {Inputs({4, 3, 2, 2}, 3), {.fix_gamma = false}}},
+  };
+}
+
+const OpDef& batch_norm = []() -> const OpDef& {
+  OpSpec<P> spec =
+      Spec("BatchNorm",
+           "Normalises every channel to mean beta and standard deviation gamma, over "
+           "the batch in training, by the moving statistics otherwise.",
+           AllParams());
+  spec.aliases = {"_npx_batch_norm", "BatchNorm_v1"};
+  const std::vector<Sample<P>> more = {
+      {Inputs({4, 3}, 3), {.eps = 1e-5, .fix_gamma = false}, true},
+      {Inputs({2, 3, 4}, 4), {.fix_gamma = false, .axis = -1}, true},
+      {Inputs({4, 3, 2}, 3), {.fix_gamma = false, .use_global_stats = true}, true}};
+  spec.samples.insert(spec.samples.end(), more.begin(), more.end());
+  return Register<P>(std::move(spec));
+}();
+
+// There is one device, so the batch is all of it.
+const OpDef& sync_batch_norm = []() -> const OpDef& {
+  std::vector<Param<P>> params = CommonParams();
+  params.push_back({"ndev", &P::ndev, "Number of devices that share a batch."});
+  params.push_back(
+      Required("key", &P::key, "Names the layer, the same on all devices."));
+  return Register<P>(Spec("_contrib_SyncBatchNorm",
+                          "BatchNorm over the batches of all devices.",
+                          std::move(params)));
+}();
+
+template <auto kStats, auto kApply>
+void ForwardRelu(const P& p, const KernelArgs& args) {
+  Forward<kStats, kApply>(p, args);
+  const View& y = args.out[0];
+  RunExpression({&y, 1}, {&y, 1}, y.shape(),
+                [](PwCall& c) { c.Return(Call(Fn::kRelu, c.in(0))); });
+}
+
+// dy passes where y is positive; then as BatchNorm.
+Values ReluGradient(const P& p, const GradArgs& g) {
+  const Value dy = g.dout(0) * (g.out(0) > 0.0);
+  const Value heads[] = {dy, Value(), Value()};
+  GradArgs inner = g;
+  inner.head_gradients = heads;
+  return Gradient(p, inner);
+}
+
+const OpDef& batch_norm_relu = []() -> const OpDef& {
+  OpSpec<P> spec =
+      Spec("_contrib_BatchNormWithReLU", "relu(BatchNorm(x)).", AllParams());
+  spec.gradient = ReluGradient;
+  spec.uses = {.in = 0b11, .out = 0b111};
+  spec.cpu = {{"runs", ForwardRelu<RunsNormStats, RunsNormApply>},
+              {"plain", ForwardRelu<PlainNormStats, PlainNormApply>}};
+  return Register<P>(std::move(spec));
+}();
 
 }  // namespace
 }  // namespace plait

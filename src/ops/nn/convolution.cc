@@ -187,7 +187,7 @@ void Weight(const P& p, const KernelArgs& args) {
 
 const OpDef& convolution = Register<P>({
     .name = "Convolution",
-    .aliases = {"_npx_convolution"},
+    .aliases = {"_npx_convolution", "Convolution_v1"},
     .doc = "Cross-correlates x with `num_filter` windows in 1, 2 or 3 dimensions.",
     .inputs = {{"data", Types::kFloats, "x of shape (batch, channels, ...)."},
                {"weight", Types::kFloats,

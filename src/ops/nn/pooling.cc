@@ -206,7 +206,7 @@ double Cost(const P& p, const Specs& in, const Specs& out) {
 
 const OpDef& pooling = Register<P>({
     .name = "Pooling",
-    .aliases = {"_npx_pooling"},
+    .aliases = {"_npx_pooling", "Pooling_v1"},
     .doc = "The maximum, average, sum or p-norm over windows in 1, 2 or 3 dimensions.",
     .inputs = {{"data", Types::kFloats, "x of shape (batch, channels, ...)."}},
     .outputs = {{"output", Types::kFloats, "(batch, channels, ...)."}},
