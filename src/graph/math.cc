@@ -243,13 +243,23 @@ Value sum_to(const Value& dy, const Shape& shape) {
   return Make("_sum_to", {dy}, {{"shape", Attr(shape)}});
 }
 
+// The four kinds of a product are made once: they stand in the gradient of each layer.
+template <OpName kName>
+Value Product(const Value& x, const Value& y, bool transpose_a, bool transpose_b) {
+  static const auto make = [](bool a, bool b) {
+    return ParamsFor(Cached<kName>(),
+                     {{"transpose_a", Attr(a)}, {"transpose_b", Attr(b)}});
+  };
+  static const ParamsRef params[] = {make(false, false), make(true, false),
+                                     make(false, true), make(true, true)};
+  const Value inputs[] = {x, y};
+  return ApplyOne(Cached<kName>(), params[transpose_a + 2 * transpose_b], inputs);
+}
 Value dot(const Value& x, const Value& y, bool transpose_a, bool transpose_b) {
-  return Make("dot", {x, y},
-              {{"transpose_a", Attr(transpose_a)}, {"transpose_b", Attr(transpose_b)}});
+  return Product<"dot">(x, y, transpose_a, transpose_b);
 }
 Value batch_dot(const Value& x, const Value& y, bool transpose_a, bool transpose_b) {
-  return Make("batch_dot", {x, y},
-              {{"transpose_a", Attr(transpose_a)}, {"transpose_b", Attr(transpose_b)}});
+  return Product<"batch_dot">(x, y, transpose_a, transpose_b);
 }
 
 }  // namespace plait
