@@ -57,23 +57,34 @@ class Aggregate:
         return json.dumps(
             {
                 "Time": times,
-                "Memory": self._memory(),
+                "Memory": self._memory(sort_by, ascending),
                 "Unit": {"Time": "ms", "Memory": "kB"},
             },
             indent=4,
         )
 
     @staticmethod
-    def _memory():
-        """Memory of the CPU in kB, by category and name."""
+    def _memory(sort_by, ascending):
+        """Rows of what the CPU's memory holds in kB, by category and name."""
         from . import _plait
 
         stats = _plait.memory_stats(1, 0)
         kinds = {"Device Storage": ("live", "peak"), "Pool Memory": ("reserved",)}
-        return {
-            category: {"cpu/0 " + name: stats[name] / 1024.0 for name in names}
-            for category, names in kinds.items()
-        }
+        key = _KEYS[sort_by]
+        tables = {}
+        for category, names in kinds.items():
+            rows = {}
+            for name in names:
+                kb = stats[name] / 1024.0
+                rows["cpu/0 " + name] = {"Count": 1, "Min": kb, "Max": kb, "Avg": kb}
+            tables[category] = dict(
+                sorted(
+                    rows.items(),
+                    key=lambda item: item[1].get(key, 0),
+                    reverse=not ascending,
+                )
+            )
+        return tables
 
     def _text(self, sort_by, ascending):
         lines = [
@@ -109,7 +120,7 @@ class Aggregate:
                 numbers = ["%.4f" % row[key] for key in ("Total", "Min", "Max", "Avg")]
                 lines.append(layout % ((name, row["Count"]) + tuple(numbers)))
             lines.append("")
-        for category, row in self._memory().items():
+        for category, rows in self._memory(sort_by, ascending).items():
             lines += [category, "=" * len(category)]
-            lines += ["%-40s %12.4f kB" % item for item in row.items()] + [""]
+            lines += ["%-40s %12.4f kB" % (n, r["Max"]) for n, r in rows.items()] + [""]
         return "\n".join(lines) + "\n"

@@ -11,7 +11,8 @@ class LocalSum:
     caller.
     """
 
-    type = "device"
+    def __init__(self, kind):
+        self.type = kind
 
     def is_capable(self, capability):
         """It keeps no optimizer."""
@@ -67,4 +68,4 @@ def make_store(kvstore, devices, sparse_weights):
             "Trainer: kvstore=%r and row_sparse parameters need the key-value "
             "store, which comes with a later release" % (kvstore,)
         )
-    return LocalSum(), False
+    return LocalSum(kvstore), False

@@ -130,18 +130,20 @@ class SyncBatchNorm(BatchNorm):
                 stacklevel=2,
             )
             num_devices = max(1, context.num_gpus())
-        self._kwargs = {
+        self._options = {
             "eps": epsilon,
             "momentum": momentum,
             "fix_gamma": not scale,
             "use_global_stats": use_global_stats,
-            "ndev": num_devices,
-            "key": self.prefix,
         }
+        self._devices = num_devices
 
     def hybrid_forward(self, F, x, gamma, beta, running_mean, running_var):
+        arrays = (x, gamma, beta, running_mean, running_var)
+        if self._devices == 1:
+            return F.BatchNorm(*arrays, name="fwd", **self._options)
         return F.contrib.SyncBatchNorm(
-            x, gamma, beta, running_mean, running_var, name="fwd", **self._kwargs
+            *arrays, name="fwd", ndev=self._devices, key=self.prefix, **self._options
         )
 
 

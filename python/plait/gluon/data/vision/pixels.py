@@ -7,6 +7,8 @@ import random
 
 import numpy as np
 
+from ....error import MXNetValueError
+
 _GRAY = np.array([0.299, 0.587, 0.114], np.float32)
 # Principal axes of the colours of natural images.
 _EIGENVALUES = np.array([55.46, 4.794, 1.148], np.float32)
@@ -100,6 +102,10 @@ def resize(image, size, keep_ratio=False, interp=1):
             size = (size, height * size // width)
         else:
             size = (width * size // height, size)
+    if min(size) < 1:
+        raise MXNetValueError(
+            "resize: the size is %s (width, height); at least 1 was expected" % (size,)
+        )
     interp = choose_interp(interp, (height, width), (size[1], size[0]))
     if (size[1], size[0]) == (height, width):
         return image.copy()
@@ -122,7 +128,7 @@ def crop(image, x, y, width, height):
         or x + width > columns
         or y + height > rows
     ):
-        raise ValueError(
+        raise MXNetValueError(
             "crop: a rectangle of %dx%d at (%d, %d) is not inside an image of %dx%d "
             "(width x height)" % (width, height, x, y, columns, rows)
         )
@@ -209,7 +215,7 @@ def rotate(image, degrees, zoom_in=False, zoom_out=False):
     zoom_in enlarges until no corner is black, zoom_out shrinks until all of it is seen.
     """
     if zoom_in and zoom_out:
-        raise ValueError("`zoom_in` and `zoom_out` cannot be both True")
+        raise MXNetValueError("`zoom_in` and `zoom_out` cannot be both True")
     height, width = image.shape[-2:]
     angle = math.radians(degrees)
     half_h, half_w = (height - 1) / 2.0, (width - 1) / 2.0

@@ -10,6 +10,7 @@ import numpy as np
 
 from .... import ndarray as nd
 from ....base import numeric_types
+from ....error import MXNetValueError
 from ...block import Block, HybridBlock
 from ...nn import HybridSequential, Sequential
 from . import pixels
@@ -90,10 +91,24 @@ class Normalize(HybridBlock):
         self._std = std
 
     def hybrid_forward(self, F, x):
+        self._check(x.shape)
         return F.broadcast_div(
             F.broadcast_sub(x, self._column(F, self._mean, x)),
             self._column(F, self._std, x),
         )
+
+    def _check(self, shape):
+        counts = {np.size(self._mean), np.size(self._std)}
+        if (
+            len(shape) not in (3, 4)
+            or shape[-3] not in (1, 3)
+            or not counts <= {1, shape[-3]}
+        ):
+            raise MXNetValueError(
+                "Normalize: the shape is %s, mean has %d and std %d values; (C, H, W) "
+                "or (N, C, H, W) with 1 or 3 channels was expected, and one value or "
+                "one a channel" % (shape, np.size(self._mean), np.size(self._std))
+            )
 
     @staticmethod
     def _column(F, values, x):
