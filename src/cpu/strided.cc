@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "base/parallel.h"
 #include "base/small_vector.h"
@@ -106,27 +107,53 @@ void CopyRows(Axes axes, T* dst, const T* src) {
   });
 }
 
-// dst[j * dst_row + i] = src[i * src_row + j] for i < rows, j < columns, through small
-// tiles that stay in registers or the L1 cache.
+// 16 bytes of elements; compilers turn the shuffles into single instructions.
+template <typename T>
+struct Vector {
+  typedef T type __attribute__((vector_size(16)));
+};
+template <typename T>
+constexpr int kLanes = 16 / sizeof(T);
+
+// The elements of the lower or upper halves of a and b in turn.
+template <bool kUpper, typename T, int... I>
+typename Vector<T>::type Interleave(typename Vector<T>::type a,
+                                    typename Vector<T>::type b,
+                                    std::integer_sequence<int, I...>) {
+  constexpr int n = kLanes<T>, first = kUpper ? n / 2 : 0;
+  return __builtin_shufflevector(a, b, (I % 2 * n + first + I / 2)...);
+}
+
+// A square of as many rows as a vector has elements. Each round interleaves rows that
+// are half of all apart; after log2(rows) rounds the square is transposed.
+template <typename T>
+void TransposeSquare(T* dst, int64_t dst_row, const T* src, int64_t src_row) {
+  constexpr int n = kLanes<T>;
+  constexpr auto lanes = std::make_integer_sequence<int, n>();
+  typename Vector<T>::type rows[n], next[n];
+  for (int i = 0; i < n; ++i) std::memcpy(&rows[i], src + i * src_row, 16);
+  for (int round = 1; round < n; round *= 2) {
+    for (int i = 0; i < n / 2; ++i) {
+      next[2 * i] = Interleave<false, T>(rows[i], rows[i + n / 2], lanes);
+      next[2 * i + 1] = Interleave<true, T>(rows[i], rows[i + n / 2], lanes);
+    }
+    for (int i = 0; i < n; ++i) rows[i] = next[i];
+  }
+  for (int i = 0; i < n; ++i) std::memcpy(dst + i * dst_row, &rows[i], 16);
+}
+
+// dst[j * dst_row + i] = src[i * src_row + j] for i < rows, j < columns.
 template <typename T>
 void TransposeBlock(T* dst, int64_t dst_row, const T* src, int64_t src_row,
                     int64_t rows, int64_t columns) {
-  constexpr int64_t kTile = sizeof(T) == 8 ? 8 : 16;
+  constexpr int64_t n = kLanes<T>;
   int64_t j = 0;
-  for (; j + kTile <= columns; j += kTile) {
+  for (; j + n <= columns; j += n) {
     int64_t i = 0;
-    for (; i + kTile <= rows; i += kTile) {
-      T tile[kTile][kTile];
-      for (int64_t a = 0; a < kTile; ++a)
-        std::memcpy(tile[a], src + (i + a) * src_row + j, kTile * sizeof(T));
-      for (int64_t b = 0; b < kTile; ++b) {
-        T* out = dst + (j + b) * dst_row + i;
-        for (int64_t a = 0; a < kTile; ++a) out[a] = tile[a][b];
-      }
-    }
+    for (; i + n <= rows; i += n)
+      TransposeSquare(dst + j * dst_row + i, dst_row, src + i * src_row + j, src_row);
     for (; i < rows; ++i)
-      for (int64_t b = 0; b < kTile; ++b)
-        dst[(j + b) * dst_row + i] = src[i * src_row + j + b];
+      for (int64_t b = j; b < j + n; ++b) dst[b * dst_row + i] = src[i * src_row + b];
   }
   for (; j < columns; ++j)
     for (int64_t i = 0; i < rows; ++i) dst[j * dst_row + i] = src[i * src_row + j];

@@ -1,7 +1,6 @@
 // argmax, argmin, argmax_channel: where the largest or smallest element is.
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 
 #include "base/parallel.h"
@@ -51,14 +50,12 @@ bool InferArg(const ArgParams& p, Specs& in, Specs& out, const char* op) {
 }
 
 // Whether a beats b, which came first: the first of equal ones wins, and NaN wins
-// always.
+// always. Without branches, so that loops over columns are vector code.
 template <bool kMax, typename T>
 bool Beats(T a, T b) {
-  if constexpr (std::is_floating_point_v<T>) {
-    if (std::isnan(b)) return false;
-    if (std::isnan(a)) return true;
-  }
-  return kMax ? a > b : a < b;
+  const bool better = kMax ? a > b : a < b;
+  if constexpr (std::is_floating_point_v<T>) return better | ((a != a) & (b == b));
+  return better;
 }
 
 // Along the last axis: one row after the other.
@@ -84,7 +81,9 @@ void BestOfColumns(const T* x, int64_t n, int64_t inner, int64_t first, int64_t 
   for (int64_t begin = first; begin < last; begin += kTile) {
     const int64_t width = std::min(kTile, last - begin);
     Accumulate<T> value[kTile];
-    int64_t best[kTile] = {};
+    // Of the width of the values, so that both are in vectors of one length.
+    using Index = std::conditional_t<sizeof(Accumulate<T>) == 8, int64_t, int32_t>;
+    Index best[kTile] = {};
     for (int64_t j = 0; j < width; ++j) {
       value[j] = static_cast<Accumulate<T>>(x[begin + j]);
     }
@@ -92,10 +91,9 @@ void BestOfColumns(const T* x, int64_t n, int64_t inner, int64_t first, int64_t 
       const T* row = x + i * inner + begin;
       for (int64_t j = 0; j < width; ++j) {
         const auto v = static_cast<Accumulate<T>>(row[j]);
-        if (Beats<kMax>(v, value[j])) {
-          value[j] = v;
-          best[j] = i;
-        }
+        const bool beats = Beats<kMax>(v, value[j]);
+        value[j] = beats ? v : value[j];
+        best[j] = beats ? static_cast<Index>(i) : best[j];
       }
     }
     for (int64_t j = 0; j < width; ++j) y[begin + j] = static_cast<Y>(best[j]);
@@ -118,6 +116,8 @@ void RunArg(const View& in, const View& out, std::optional<int> given, const cha
     const int64_t grain = 1 + (1 << 14) / n;
     cpu::Scratch indices(outer * inner * sizeof(int64_t));
     int64_t* best = indices.As<int64_t>();
+    Check(inner == 1 || n < (int64_t{1} << 31), op, ": the axis has ", n,
+          " elements; fewer than 2^31 were expected");
     if (inner == 1) {
       ParallelFor(outer, grain, [&](int64_t first, int64_t last) {
         for (int64_t o = first; o < last; ++o) best[o] = BestOf<kMax>(x + o * n, n);
