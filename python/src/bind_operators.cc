@@ -10,6 +10,44 @@
 namespace nb = nanobind;
 
 namespace plait::python {
+namespace {
+
+nb::dict InputOf(const SampleInput& x) {
+  constexpr const char* kKinds[] = {"normal", "uniform", "integers", "values"};
+  nb::dict d;
+  d["kind"] = kKinds[x.kind];
+  d["shape"] = nb::steal(ShapeToPython(x.shape));
+  d["low"] = x.low;
+  d["high"] = x.high;
+  d["values"] = x.values;
+  d["dtype"] = std::string(Name(x.dtype));
+  d["differentiable"] = x.differentiable;
+  return d;
+}
+
+// Each sample with its parameters as MXNet's text, those that are not the defaults.
+nb::list SamplesOf(const std::string& name) {
+  const OpDef& op = GetOp(name);
+  nb::list samples;
+  for (const OpDef::AnySample& sample : op.samples) {
+    nb::list inputs;
+    for (const SampleInput& x : sample.inputs) inputs.append(InputOf(x));
+    nb::dict params;
+    for (const Field& field : op.fields) {
+      const std::string text = FormatAttr(field.access->Get(sample.params->get()));
+      if (field.required || text != FormatAttr(field.access->Get(op.defaults->get())))
+        params[field.name.c_str()] = text;
+    }
+    nb::dict d;
+    d["inputs"] = inputs;
+    d["params"] = params;
+    d["training"] = sample.training;
+    samples.append(d);
+  }
+  return samples;
+}
+
+}  // namespace
 
 void BindOperators(nb::module_& m) {
   m.def(
@@ -48,6 +86,7 @@ void BindOperators(nb::module_& m) {
     InferAll(op, *params, in, out);
     return nb::steal(ShapeToPython(out[0].shape));
   });
+  m.def("op_samples", &SamplesOf, "The samples of an operator: its tests' inputs.");
   m.def(
       "op_info",
       [](const std::string& name) {

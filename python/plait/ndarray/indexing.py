@@ -58,7 +58,7 @@ def _plain_key(key):
 
 
 def _expanded(key, shape):
-    """The key with one entry an axis (and None), Ellipsis and missing ones filled in."""
+    """The key with one entry an axis (None extra), Ellipsis filled in."""
     used = sum(k is not None and k is not Ellipsis for k in key)
     if used > len(shape):
         raise MXNetIndexError(

@@ -10,7 +10,8 @@
 namespace plait {
 namespace {
 
-// The part of a square matrix of n rows that a vector holds, row by row.
+// The part of a square matrix of n rows that a vector holds: a lower triangle row by row,
+// an upper one column by column.
 struct Part {
   int64_t n = 0;       // rows of the matrix
   int64_t offset = 0;  // of the diagonal: above (> 0) or below (< 0) the main one
@@ -20,7 +21,7 @@ struct Part {
   int64_t side() const { return n - std::abs(offset); }
   int64_t size() const { return diagonal ? side() : side() * (side() + 1) / 2; }
 
-  // Calls f(place in the matrix, number of elements) for each row's piece.
+  // Calls f(place in the matrix, number of elements) for each piece of a row.
   template <typename F>
   void ForEachPiece(F&& f) const {
     const bool low = offset < 0 || (offset == 0 && lower);
@@ -33,7 +34,7 @@ struct Part {
       } else if (low) {
         f(row * n, k + 1);
       } else {
-        f(row * n + column, m - k);
+        for (int64_t r = 0; r <= k; ++r) f(r * n + column, int64_t{1});
       }
     }
   }
