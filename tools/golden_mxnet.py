@@ -4,8 +4,8 @@
 usage: PYTHON_WITH_MXNET tools/golden_mxnet.py SAMPLES.npz OUT.npz
 
 Needs `pip install mxnet==1.9.1 numpy==1.23.5` in an environment of its own, and
-nothing of Plait. Operators that MXNet does not have, or that refuse a sample, are left out. They
-run in a child process, since a bad one may end it.
+nothing of Plait. Operators that MXNet does not have, or that refuse a sample, are left
+out. They run in a child process, since a bad one may end it.
 """
 
 import json

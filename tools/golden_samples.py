@@ -4,7 +4,7 @@
 usage: .venv/bin/python tools/golden_samples.py OUT.npz
 
 One entry a sample of each operator that draws no random numbers: `meta` is JSON, a
-list of {op, params, training, inputs: [dtype], grads: [bool]}; arrays are named ENTRY_in_I and
+list of {op, params, training, grads: [bool]}; arrays are named ENTRY_in_I and
 ENTRY_head_I (head gradients, one for each visible output).
 """
 
