@@ -131,6 +131,9 @@ const OpDef& grid_backward = Register<GridParams>({
     .inputs = {{"dy", Types::kFloats}},
     .infer =
         [](const GridParams& p, Specs& in, Specs& out) {
+          Check(Assign(in[0].shape, {kUnknownSize, 2, kUnknownSize, kUnknownSize}),
+                "_backward_GridGenerator: dy ", in[0].shape,
+                "; the shape (n, 2, h, w) was expected");
           if (p.transform_type == Transform::kWarp) {
             return Unify(in[0].shape, out[0].shape);
           }
