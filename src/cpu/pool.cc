@@ -12,6 +12,7 @@
 
 #include "base/parallel.h"
 #include "cpu/pool.h"
+#include "cpu/pool_pairs.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -81,7 +82,21 @@ float ReduceColumns(const PoolPlanes& p, const float* row, int64_t i) {
   return m;
 }
 
-// Windows along a row. Those inside x run as vectors when the stride is 1 or 2.
+// Windows along a row that end inside x, were there no limit to their number.
+inline int64_t WindowsInside(const PoolPlanes& p) {
+  return p.w + p.pad_w < p.kernel_w ? 0 : (p.w + p.pad_w - p.kernel_w) / p.stride_w + 1;
+}
+
+// Lane l holds x[start + min(l, n - 1) * stride]: one element of each of n windows.
+HWY_INLINE hn::Vec<hn::RebindToSigned<D>> WindowStarts(int64_t start, int64_t stride,
+                                                       int64_t n) {
+  const hn::RebindToSigned<D> di;
+  const auto l = hn::Min(hn::Iota(di, 0), hn::Set(di, static_cast<int32_t>(n - 1)));
+  return hn::Add(hn::Set(di, static_cast<int32_t>(start)),
+                 hn::Mul(l, hn::Set(di, static_cast<int32_t>(stride))));
+}
+
+// Windows along a row. Those inside x run as vectors.
 template <class Op>
 void ReduceRow(const PoolPlanes& p, const float* row, float* y) {
   const D d;
@@ -116,6 +131,20 @@ void ReduceRow(const PoolPlanes& p, const float* row, float* y) {
       hn::StoreU(m, d, y + i);
     }
   }
+  // Other strides, and the few windows that are left.
+  HWY_ALIGN float part[HWY_LANES(float)];
+  const int64_t inside = std::min(p.out_w, WindowsInside(p));
+  while (i < inside) {
+    const int64_t n = std::min(lanes, inside - i);
+    const auto at = WindowStarts(i * p.stride_w - p.pad_w, p.stride_w, n);
+    auto m = hn::GatherIndex(d, row, at);
+    for (int64_t k = 1; k < p.kernel_w; ++k) {
+      m = Op::Vector(m, hn::GatherIndex(d, row + k, at));
+    }
+    hn::Store(m, d, part);
+    std::copy_n(part, n, y + i);
+    i += n;
+  }
   for (; i < p.out_w; ++i) y[i] = ReduceColumns<Op>(p, row, i);
 }
 
@@ -132,71 +161,63 @@ void Planes(const PoolPlanes& p, const float* x, float* y, int64_t first,
   }
 }
 
-// The windows of 2 x 2 at stride 2 do not overlap: each gives four elements of dx.
-void SpreadPairs(const PoolPlanes& p, const float* dy, const float* x, float* dx) {
+// n windows side by side, inside x along the row; the first begins in column `start`.
+void SpreadMaxOfWindows(const PoolPlanes& p, Range rows, int64_t start, int64_t n,
+                        const float* dy, const float* x, float* dx) {
   const D d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (int64_t r = 0; r < p.out_h; ++r) {
-    const float *top = x + 2 * r * p.w, *low = top + p.w, *g = dy + r * p.out_w;
-    float *dtop = dx + 2 * r * p.w, *dlow = dtop + p.w;
-    int64_t i = 0;
-    for (; i + lanes <= p.out_w; i += lanes) {
-      hn::Vec<D> a, b, c, e;
-      hn::LoadInterleaved2(d, top + 2 * i, a, b);
-      hn::LoadInterleaved2(d, low + 2 * i, c, e);
-      const auto v = hn::LoadU(d, g + i), zero = hn::Zero(d);
-      // The first largest: a later one must be larger, or the first NaN.
-      const auto beats = [&](auto y, auto m) HWY_ATTR {
-        return hn::AndNot(hn::IsNaN(m), hn::Or(hn::Gt(y, m), hn::IsNaN(y)));
-      };
-      const auto b_wins = beats(b, a);
-      const auto ab = hn::IfThenElse(b_wins, b, a);
-      const auto c_wins = beats(c, ab);
-      const auto abc = hn::IfThenElse(c_wins, c, ab);
-      const auto e_wins = beats(e, abc);
-      const auto rest = hn::Or(c_wins, e_wins);
-      hn::StoreInterleaved2(hn::IfThenElse(hn::Or(rest, b_wins), zero, v),
-                            hn::IfThenElseZero(hn::AndNot(rest, b_wins), v), d,
-                            dtop + 2 * i);
-      hn::StoreInterleaved2(hn::IfThenElseZero(hn::AndNot(e_wins, c_wins), v),
-                            hn::IfThenElseZero(e_wins, v), d, dlow + 2 * i);
+  const hn::RebindToSigned<D> di;
+  const auto at = WindowStarts(start, p.stride_w, n);
+  auto top = hn::GatherIndex(d, x + rows.first * p.w, at);
+  auto best = hn::Set(di, static_cast<int32_t>(rows.first * p.w));
+  for (int64_t a = rows.first; a < rows.last; ++a) {
+    for (int64_t b = a == rows.first ? 1 : 0; b < p.kernel_w; ++b) {
+      const auto v = hn::GatherIndex(d, x + a * p.w + b, at);
+      const auto wins =
+          hn::AndNot(hn::IsNaN(top), hn::Or(hn::Gt(v, top), hn::IsNaN(v)));
+      top = hn::IfThenElse(wins, v, top);
+      best = hn::IfThenElse(hn::RebindMask(di, wins),
+                            hn::Set(di, static_cast<int32_t>(a * p.w + b)), best);
     }
-    for (; i < p.out_w; ++i) {
-      const float* at[] = {top + 2 * i, top + 2 * i + 1, low + 2 * i, low + 2 * i + 1};
-      int best = 0;
-      for (int k = 1; k < 4; ++k) {
-        if (!std::isnan(*at[best]) && (*at[k] > *at[best] || std::isnan(*at[k])))
-          best = k;
-      }
-      dtop[2 * i] = best == 0 ? g[i] : 0;
-      dtop[2 * i + 1] = best == 1 ? g[i] : 0;
-      dlow[2 * i] = best == 2 ? g[i] : 0;
-      dlow[2 * i + 1] = best == 3 ? g[i] : 0;
-    }
-    // A column that no window covers.
-    for (int64_t j = 2 * p.out_w; j < p.w; ++j) dtop[j] = dlow[j] = 0;
   }
-  std::fill(dx + 2 * p.out_h * p.w, dx + p.h * p.w, 0.0f);
+  HWY_ALIGN int32_t places[HWY_LANES(int32_t)];
+  hn::Store(hn::Add(best, at), di, places);
+  for (int64_t i = 0; i < n; ++i) dx[places[i]] += dy[i];
+}
+
+// One window, wherever it lies.
+void SpreadMaxOfWindow(const PoolPlanes& p, Range rows, int64_t i, float dy,
+                       const float* x, float* dx) {
+  const Range c = RangeOf(i, p.stride_w, p.pad_w, p.kernel_w, p.w);
+  int64_t best = -1;
+  float top = 0;
+  for (int64_t a = rows.first; a < rows.last; ++a) {
+    for (int64_t b = c.first; b < c.last; ++b) {
+      const float v = x[a * p.w + b];
+      if (best < 0 || v > top || (std::isnan(v) && !std::isnan(top))) {
+        best = a * p.w + b;
+        top = v;
+      }
+    }
+  }
+  if (best >= 0) dx[best] += dy;
 }
 
 void SpreadMax(const PoolPlanes& p, const float* dy, const float* x, float* dx) {
   std::fill_n(dx, p.h * p.w, 0.0f);
-  for (int64_t r = 0; r < p.out_h; ++r) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
+  // Windows [begin, end) lie inside x along a row.
+  const int64_t end = std::min(p.out_w, WindowsInside(p));
+  const int64_t begin = std::min(end, (p.pad_w + p.stride_w - 1) / p.stride_w);
+  for (int64_t r = 0; r < p.out_h; ++r, dy += p.out_w) {
     const Range rows = RangeOf(r, p.stride_h, p.pad_h, p.kernel_h, p.h);
-    for (int64_t i = 0; i < p.out_w; ++i) {
-      const Range c = RangeOf(i, p.stride_w, p.pad_w, p.kernel_w, p.w);
-      int64_t best = -1;
-      float top = 0;
-      for (int64_t a = rows.first; a < rows.last; ++a) {
-        for (int64_t b = c.first; b < c.last; ++b) {
-          const float v = x[a * p.w + b];
-          if (best < 0 || v > top || (std::isnan(v) && !std::isnan(top))) {
-            best = a * p.w + b;
-            top = v;
-          }
-        }
-      }
-      if (best >= 0) dx[best] += dy[r * p.out_w + i];
+    if (rows.first >= rows.last) continue;
+    for (int64_t i = 0; i < begin; ++i) SpreadMaxOfWindow(p, rows, i, dy[i], x, dx);
+    for (int64_t i = begin; i < end; i += lanes) {
+      SpreadMaxOfWindows(p, rows, i * p.stride_w - p.pad_w, std::min(lanes, end - i),
+                         dy + i, x, dx);
+    }
+    for (int64_t i = end; i < p.out_w; ++i) {
+      SpreadMaxOfWindow(p, rows, i, dy[i], x, dx);
     }
   }
 }
@@ -211,12 +232,9 @@ void SumPlanes(const PoolPlanes& p, const float* x, float* y, int64_t first,
 }
 void MaxBackwardPlanes(const PoolPlanes& p, const float* dy, const float* x, float* dx,
                        int64_t first, int64_t last) {
-  const bool pairs = p.kernel_h == 2 && p.kernel_w == 2 && p.stride_h == 2 &&
-                     p.stride_w == 2 && p.pad_h == 0 && p.pad_w == 0 &&
-                     2 * p.out_h <= p.h && 2 * p.out_w <= p.w;
   for (int64_t i = first; i < last; ++i) {
     const int64_t in = i * p.h * p.w, out = i * p.out_h * p.out_w;
-    (pairs ? SpreadPairs : SpreadMax)(p, dy + out, x + in, dx + in);
+    SpreadMax(p, dy + out, x + in, dx + in);
   }
 }
 
@@ -278,12 +296,22 @@ void SpreadSum(const PoolPlanes& p, const float* factors, const float* dy, float
 }  // namespace
 
 void MaxPool(const PoolPlanes& p, const float* x, float* y) {
+  if (pairs::Fits(p)) {
+    return ParallelFor(p.planes, Grain(p), [&](int64_t first, int64_t last) {
+      pairs::MaxPool(p, first, last, x, y);
+    });
+  }
   const auto run = HWY_DYNAMIC_DISPATCH(MaxPlanes);
   ParallelFor(p.planes, Grain(p),
               [&](int64_t first, int64_t last) { run(p, x, y, first, last); });
 }
 
 void MaxPoolBackward(const PoolPlanes& p, const float* dy, const float* x, float* dx) {
+  if (pairs::Fits(p)) {
+    return ParallelFor(p.planes, Grain(p), [&](int64_t first, int64_t last) {
+      pairs::MaxPoolBackward(p, first, last, dy, x, dx);
+    });
+  }
   const auto run = HWY_DYNAMIC_DISPATCH(MaxBackwardPlanes);
   ParallelFor(p.planes, Grain(p),
               [&](int64_t first, int64_t last) { run(p, dy, x, dx, first, last); });
@@ -291,6 +319,11 @@ void MaxPoolBackward(const PoolPlanes& p, const float* dy, const float* x, float
 
 void SumPool(const PoolPlanes& p, bool average, bool include_pad, const float* x,
              float* y) {
+  if (pairs::Fits(p)) {
+    return ParallelFor(p.planes, Grain(p), [&](int64_t first, int64_t last) {
+      pairs::SumPool(p, average ? 0.25f : 1.0f, first, last, x, y);
+    });
+  }
   const std::vector<float> factors = Factors(p, average, include_pad);
   const auto run = HWY_DYNAMIC_DISPATCH(SumPlanes);
   const int64_t n = p.out_h * p.out_w;
@@ -304,6 +337,11 @@ void SumPool(const PoolPlanes& p, bool average, bool include_pad, const float* x
 
 void SumPoolBackward(const PoolPlanes& p, bool average, bool include_pad,
                      const float* dy, float* dx) {
+  if (pairs::Fits(p)) {
+    return ParallelFor(p.planes, Grain(p), [&](int64_t first, int64_t last) {
+      pairs::SumPoolBackward(p, average ? 0.25f : 1.0f, first, last, dy, dx);
+    });
+  }
   const std::vector<float> factors = Factors(p, average, include_pad);
   ParallelFor(p.planes, Grain(p), [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
