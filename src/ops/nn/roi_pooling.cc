@@ -97,6 +97,10 @@ void Forward(const P& p, const KernelArgs& args) {
 template <typename T, typename F>
 void ForEachCell(const Shape& x, const View& rois, const View& place, F&& f) {
   const Shape& y = place.shape();
+  Check(x.rank() == 4 && y.rank() == 4 && rois.size() >= 5 * y[0] &&
+            rois.dtype == kDTypeOf<T> && place.dtype == DType::kInt32,
+        "ROIPooling: the gradient got places of shape ", y, " for data of shape ", x,
+        "; those of a forward call were expected");
   const int64_t cells = y[2] * y[3];
   for (int64_t o = 0; o < y.size(); ++o) {
     const int32_t at = place.data<const int32_t>()[o];
@@ -104,12 +108,16 @@ void ForEachCell(const Shape& x, const View& rois, const View& place, F&& f) {
     const int64_t plane = o / cells, r = plane / y[1], c = plane % y[1];
     const auto n =
         static_cast<int64_t>(static_cast<Accumulate<T>>(rois.data<const T>()[r * 5]));
+    Check(n >= 0 && n < x[0] && c < x[1] && at < x[2] * x[3], ErrorKind::kIndex,
+          "ROIPooling: place ", at, " in image ", n, " is beyond data of shape ", x);
     f((n * x[1] + c) * x[2] * x[3] + at, o);
   }
 }
 
 void Backward(const P&, const KernelArgs& args) {
   const View &dy = args.in[0], &dx = args.out[0];
+  Check(dy.size() == args.in[2].size(), "ROIPooling: dy has shape ", dy.shape(),
+        "; the shape ", args.in[2].shape(), " of the places was expected");
   VisitFloat(dx.dtype, [&]<typename T>() {
     using A = Accumulate<T>;
     std::vector<A> sums(static_cast<size_t>(dx.size()));
