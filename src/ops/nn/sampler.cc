@@ -18,18 +18,20 @@
 namespace plait {
 namespace {
 
-// The two neighbours of a coordinate in [-1, 1] on an axis of n pixels: the first one's
-// index, and the weights of both (or their derivatives).
+// The two neighbours of a coordinate on an axis of n pixels: the first one's index, and
+// the weights of both (or their derivatives).
 struct Ends {
   int64_t first;
   double weights[2];
 };
-Ends EndsAt(double coordinate, int64_t n, bool slope) {
-  const double scale = static_cast<double>(n - 1) / 2;
-  const double at = (coordinate + 1) * scale;
+Ends EndsAt(const SampleParams& p, double coordinate, int64_t n, bool slope) {
+  const double scale = p.pixels ? 1 : static_cast<double>(n - 1) / 2;
+  const double at = p.pixels ? coordinate : (coordinate + 1) * scale;
+  const double size = static_cast<double>(n);
   // Far outside, and for NaN, nothing is read.
-  if (!(at > -2 && at < static_cast<double>(n) + 1)) return {-2, {0, 0}};
+  if (!(p.clamp ? at >= 0 && at < size : at > -2 && at < size + 1)) return {-2, {0, 0}};
   const double first = std::floor(at), part = at - first;
+  if (p.clamp && first >= size - 1) return {n - 1, {slope ? 0.0 : 1.0, 0}};
   if (slope) return {static_cast<int64_t>(first), {-scale, scale}};
   return {static_cast<int64_t>(first), {1 - part, part}};
 }
@@ -38,7 +40,7 @@ Ends EndsAt(double coordinate, int64_t n, bool slope) {
 template <typename F>
 void ForEachNeighbour(const SampleParams& p, double x, double y, int64_t h, int64_t w,
                       F&& f) {
-  const Ends ex = EndsAt(x, w, p.slope_x), ey = EndsAt(y, h, p.slope_y);
+  const Ends ex = EndsAt(p, x, w, p.slope_x), ey = EndsAt(p, y, h, p.slope_y);
   for (int i = 0; i < 2; ++i) {
     for (int j = 0; j < 2; ++j) {
       const int64_t row = ey.first + i, column = ex.first + j;
@@ -59,8 +61,8 @@ void SampleAt(const SampleParams& p, const View& x, const View& grid, const View
       for (int64_t n = first; n < last; ++n) {
         const T* points = grid.data<const T>() + n * 2 * out;
         for (int64_t i = 0; i < out; ++i) {
-          const double px = static_cast<A>(points[i]);
-          const double py = static_cast<A>(points[out + i]);
+          const double px = static_cast<A>(points[p.pixels ? out + i : i]);
+          const double py = static_cast<A>(points[p.pixels ? i : out + i]);
           for (int64_t c = 0; c < xs[1]; ++c) {
             const T* plane = x.data<const T>() + (n * xs[1] + c) * in;
             A total = 0;
@@ -94,10 +96,11 @@ void Spread(const SampleParams& p, const KernelArgs& args) {
         const T* points = grid.data<const T>() + plane / xs[1] * 2 * out;
         for (int64_t i = 0; i < out; ++i) {
           const A v = static_cast<A>(y.data<const T>()[plane * out + i]);
-          ForEachNeighbour(
-              p, static_cast<A>(points[i]), static_cast<A>(points[out + i]), xs[2],
-              xs[3],
-              [&](int64_t j, double weight) { sums[j] += static_cast<A>(weight) * v; });
+          const double px = static_cast<A>(points[p.pixels ? out + i : i]);
+          const double py = static_cast<A>(points[p.pixels ? i : out + i]);
+          ForEachNeighbour(p, px, py, xs[2], xs[3], [&](int64_t j, double weight) {
+            sums[j] += static_cast<A>(weight) * v;
+          });
         }
         for (int64_t j = 0; j < in; ++j) {
           x.data<T>()[plane * in + j] = static_cast<T>(sums[j]);
@@ -132,7 +135,7 @@ Value GridGradient(const SampleParams& p, const Value& dy, const Value& x,
     slope = true;
     return sum(dy * SampleOf(q, x, grid), {.axes = {1}, .keepdims = true});
   };
-  return Make("Concat", {along(true), along(false)},
+  return Make("Concat", {along(!p.pixels), along(p.pixels)},
               {{"dim", Attr(1)}, {"num_args", Attr(2)}});
 }
 
@@ -179,7 +182,9 @@ const OpDef& spread_op = Register<SampleParams>({
     .gradient = SpreadGradient,
     .uses = {.in = 0b11},
     .cpu = {{"plain", Spread}},
-    .samples = {{{Normal({2, 2, 3, 2}), kGrid}, {.result = {2, 2, 4, 3}}}},
+    .samples = {{{Normal({2, 2, 3, 2}), kGrid}, {.result = {2, 2, 4, 3}}},
+                {{Normal({2, 2, 3, 2}), Uniform({2, 2, 3, 2}, -1, 4)},
+                 {.pixels = true, .clamp = true, .result = {2, 2, 4, 3}}}},
 });
 
 }  // namespace

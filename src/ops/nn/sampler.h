@@ -10,7 +10,12 @@ namespace plait {
 struct SampleParams {
   std::optional<bool> cudnn_off;
   bool slope_x = false, slope_y = false;  // derivatives of the weights
-  Shape result;                           // of Spread: the shape it gives
+  // Points are (y, x) in pixels, not (x, y) in [-1, 1].
+  bool pixels = false;
+  // A point counts if it is inside of [0, size), and the last pixel goes on to the end;
+  // otherwise pixels beyond the edges are there and are 0.
+  bool clamp = false;
+  Shape result;  // of Spread: the shape it gives
 };
 
 // y[n, c, i] = x[n, c] at grid[n, :, i].
