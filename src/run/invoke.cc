@@ -78,7 +78,7 @@ Arrays InvokeKernel(const OpDef& op, const ParamsRef& params,
   if (op.uses_training) state.training = Training();
   if (op.random && (!op.draws || op.draws(params->get(), state.training)))
     state.random = NextRandomStream(device);
-  PushNode(op, params, in, results, fresh, state);
+  PushNode(op, params, in, results, in_specs, out_specs, fresh, state);
   for (size_t i = 0; i < out.size() && i < results.size(); ++i) {
     if (!out[i] || out[i].body() == results[i].body()) continue;
     CopyInto(results[i], out[i]);

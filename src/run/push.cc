@@ -74,47 +74,39 @@ class NodeOperation final : public Operation {
   std::string layer_, site_;
 };
 
-Specs SpecsOf(std::span<const NDArray> arrays) {
-  Specs specs;
-  for (const NDArray& x : arrays) specs.push_back({x.shape(), x.dtype()});
-  return specs;
-}
-
-const OpDef::AnyKernel& Choose(const OpDef& op, const Params& params,
-                               std::span<const NDArray> in,
-                               std::span<const NDArray> out) {
+const OpDef::AnyKernel& Choose(const OpDef& op, const Params& params, const Specs& in,
+                               const Specs& out) {
   static const bool verbose = GetOptionInt(Option::kVerbose) != 0;
   Check(!op.cpu.empty(), ErrorKind::kNotImplemented, op.name,
         ": has no kernel for the cpu");
-  Specs in_specs, out_specs;
   for (const OpDef::AnyKernel& kernel : op.cpu) {
-    const char* reason = nullptr;
-    if (kernel.declines) {
-      if (in_specs.empty()) in_specs = SpecsOf(in);
-      if (out_specs.empty()) out_specs = SpecsOf(out);
-      reason = kernel.declines(params.get(), in_specs, out_specs);
-    }
-    if (verbose) {
+    const char* reason =
+        kernel.declines ? kernel.declines(params.get(), in, out) : nullptr;
+    if (verbose) [[unlikely]] {
       std::cerr << "plait: " << op.name << " by " << kernel.name
                 << (reason ? ": declined, " : "") << (reason ? reason : "") << '\n';
     }
     if (reason == nullptr) return kernel;
   }
   Fail(ErrorKind::kType, op.name, ": no kernel takes inputs of dtype ",
-       in.empty() ? DType::kUnknown : in[0].dtype(), " for an output of dtype ",
-       out.empty() ? DType::kUnknown : out[0].dtype());
+       in.empty() ? DType::kUnknown : in[0].dtype, " for an output of dtype ",
+       out.empty() ? DType::kUnknown : out[0].dtype);
 }
 
 // Estimated time on one thread, in nanoseconds.
-double CostOf(const OpDef& op, const Params& params, std::span<const NDArray> in,
-              std::span<const NDArray> out) {
+double CostOf(const OpDef& op, const Params& params, const Specs& in,
+              const Specs& out) {
   constexpr double kOverhead = 50, kPerByte = 0.03, kPerOperation = 0.01;
-  double bytes = 0;
-  for (const NDArray& x : in) bytes += static_cast<double>(x.nbytes());
-  for (const NDArray& x : out) bytes += static_cast<double>(x.nbytes());
-  if (!op.cost) return kOverhead + 1.3 * kPerByte * bytes;
-  return kOverhead + kPerByte * bytes +
-         kPerOperation * op.cost(params.get(), SpecsOf(in), SpecsOf(out));
+  constexpr int64_t kFew = 4096;  // bytes that no operator is long over
+  int64_t bytes = 0;
+  for (const Spec& x : in)
+    bytes += x.shape.size() * static_cast<int64_t>(SizeOf(x.dtype));
+  for (const Spec& x : out)
+    bytes += x.shape.size() * static_cast<int64_t>(SizeOf(x.dtype));
+  if (bytes <= kFew) return kOverhead;
+  const double memory = kPerByte * static_cast<double>(bytes);
+  if (!op.cost) return kOverhead + 1.3 * memory;
+  return kOverhead + memory + kPerOperation * op.cost(params.get(), in, out);
 }
 
 int64_t Now() {
@@ -233,8 +225,9 @@ void FillFailed(void* data, DType dtype, int64_t size) noexcept {
 }
 
 void PushNode(const OpDef& op, const ParamsRef& params, std::span<const NDArray> in,
-              std::span<const NDArray> out, bool fresh, const CallState& state) {
-  const OpDef::AnyKernel& kernel = Choose(op, *params, in, out);
+              std::span<const NDArray> out, const Specs& in_specs,
+              const Specs& out_specs, bool fresh, const CallState& state) {
+  const OpDef::AnyKernel& kernel = Choose(op, *params, in_specs, out_specs);
   for (const NDArray& x : in) x.body()->chunk->SettleForRead();
   if (!fresh) {
     for (const NDArray& x : out) x.body()->chunk->SettleForWrite();
@@ -245,7 +238,7 @@ void PushNode(const OpDef& op, const ParamsRef& params, std::span<const NDArray>
   Vars reads, writes;
   CollectVars(op, in, out, fresh, reads, writes);
   Engine& engine = Engine::Get();
-  const double cost = CostOf(op, *params, in, out);
+  const double cost = CostOf(op, *params, in_specs, out_specs);
   if (cost <= kInlineNanoseconds && engine.TryBegin(reads, writes)) {
     RunInline(op, kernel, params, in, out, state, cost, reads, writes);
     return;

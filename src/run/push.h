@@ -21,7 +21,8 @@ struct CallState {
 // outputs do not overlap inputs but in pairs that the operator allows. `fresh` says
 // that nobody else can know the outputs yet.
 void PushNode(const OpDef& op, const ParamsRef& params, std::span<const NDArray> in,
-              std::span<const NDArray> out, bool fresh, const CallState& state);
+              std::span<const NDArray> out, const Specs& in_specs,
+              const Specs& out_specs, bool fresh, const CallState& state);
 
 // The host language's place of the current call, for errors of operations that run
 // later; empty when it is not known. Set by a front end.
