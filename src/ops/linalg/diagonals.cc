@@ -10,8 +10,8 @@
 namespace plait {
 namespace {
 
-// The part of a square matrix of n rows that a vector holds: a lower triangle row by row,
-// an upper one column by column.
+// The part of a square matrix of n rows that a vector holds: a lower triangle row by
+// row, an upper one column by column.
 struct Part {
   int64_t n = 0;       // rows of the matrix
   int64_t offset = 0;  // of the diagonal: above (> 0) or below (< 0) the main one
