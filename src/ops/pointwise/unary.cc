@@ -1,4 +1,4 @@
-// Functions of one array, element by element: exp, sin, sqrt, ...
+// Smooth functions of one array, element by element: exp, sin, sqrt, ...
 
 #include <numbers>
 
@@ -29,7 +29,6 @@ template <Value (*F)(V, V)>
 constexpr Rule<None> kOfY{CallY<F>, {.out = 1}};
 template <Value (*F)(V, V, V)>
 constexpr Rule<None> kOfXY{CallXY<F>, {.in = 1, .out = 1}};
-constexpr Rule<None> kZero{};
 
 using std::numbers::inv_sqrtpi;
 using std::numbers::ln10;
@@ -342,45 +341,6 @@ const Row kRows[] = {
      2,
      kOfY<TanhDx>,
      "The hyperbolic tangent, between -1 and 1."},
-
-    {"ceil",
-     {"_sparse_ceil"},
-     Fn::kCeil,
-     -4,
-     4,
-     kZero,
-     "The smallest whole number that is not below x."},
-    {"fix",
-     {"_sparse_fix"},
-     Fn::kTrunc,
-     -4,
-     4,
-     kZero,
-     "x without its fraction: the next whole number towards zero."},
-    {"floor",
-     {"_sparse_floor"},
-     Fn::kFloor,
-     -4,
-     4,
-     kZero,
-     "The largest whole number that is not above x."},
-    {"logical_not", {}, Fn::kLogicalNot, -1, 1, kZero, "1 where x is 0, else 0."},
-    {"rint", {"_sparse_rint"}, Fn::kRint, -4, 4, kZero, "The nearest whole number."},
-    {"round",
-     {"_sparse_round"},
-     Fn::kRound,
-     -4,
-     4,
-     kZero,
-     "The nearest whole number; halves go away from zero."},
-    {"sign", {"_sparse_sign"}, Fn::kSign, -2, 2, kZero, "-1, 0 or 1: the sign of x."},
-    {"trunc",
-     {"_sparse_trunc"},
-     Fn::kTrunc,
-     -4,
-     4,
-     kZero,
-     "x without its fraction: the next whole number towards zero."},
 };
 
 void Add(const Row& row) {
@@ -390,7 +350,6 @@ void Add(const Row& row) {
       .doc = row.doc,
       .inputs = {{"data", Types::kAny, "Numbers, of any shape."}},
       .gradient = row.rule.gradient,
-      .zero_gradient = row.rule.gradient == nullptr,
       .uses = row.rule.uses,
       .fn = row.fn,
       .samples = {{{Uniform({2, 3}, row.low, row.high)}},
