@@ -237,8 +237,9 @@ inline double FloatOnly(Fn fn, double x, double y) {
     case Fn::kCopysign:
       return std::copysign(x, y);
     case Fn::kLdexp: {  // 2^y may be out of range though the product is not
-      const double half = std::trunc(y / 2);
-      return x * std::exp2(half) * std::exp2(y - half);
+      y = y > 3000 ? 3000 : y < -3000 ? -3000 : y;
+      const double part = std::trunc(y * (1.0 / 3)), power = std::exp2(part);
+      return x * power * power * std::exp2(y - part - part);
     }
     default:
       return 0;  // not reached: Word() has the others

@@ -21,6 +21,10 @@ void BuildKernels(Kernels& k) {
   FillIntegers(k);
   FillConversions(k);
   FillReductions(k);
+  FillExponentials(k);
+  FillLogarithms(k);
+  FillTrigonometry(k);
+  FillSpecial(k);
 }
 
 void UseTargetForTest(int64_t target) {

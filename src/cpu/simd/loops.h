@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "cpu/simd/kernels.h"
 #include "cpu/simd/targets.h"
@@ -34,6 +35,14 @@ namespace hn = hwy::HWY_NAMESPACE;
     template <class D, class V>               \
     HWY_INLINE V operator()(D d, V x) const { \
       (void)d;                                \
+      return expression;                      \
+    }                                         \
+  }
+#define PLAIT_HEAVY1(Name, expression)        \
+  struct Name {                               \
+    static constexpr bool kHeavy = true;      \
+    template <class D, class V>               \
+    HWY_INLINE V operator()(D d, V x) const { \
       return expression;                      \
     }                                         \
   }
@@ -109,55 +118,71 @@ struct Stream {
   }
 };
 
-// Runs one(vector source) on whole vectors, then on the tail. `one` is a functor that
-// takes a loader, so that a heavy word is compiled only once.
-template <typename T, class Word, int kArity>
+// Vectors of T from memory that holds M: the same type, or narrower floats.
+template <class D, class DM>
+HWY_INLINE hn::Vec<D> Widen(D d, hn::Vec<DM> v) {
+  if constexpr (std::is_same_v<D, DM>) {
+    return v;
+  } else {
+    return hn::PromoteTo(d, v);
+  }
+}
+template <class DM, class D>
+HWY_INLINE hn::Vec<DM> Narrow(DM dm, D, hn::Vec<D> v) {
+  if constexpr (std::is_same_v<D, DM>) {
+    return v;
+  } else {
+    return hn::DemoteTo(dm, v);
+  }
+}
+
+// Runs a word on vectors of T over arrays of M.
+template <typename M, typename T, class Word, int kArity>
 struct StepLoop {
   using D = Tag<T>;
+  using DM = hn::Rebind<M, D>;
   using V = hn::Vec<D>;
+  using VM = hn::Vec<DM>;
 
-  static HWY_INLINE V Apply(D d, V x, V y, V z) {
-    if constexpr (kArity == 1) return Word()(d, x);
-    if constexpr (kArity == 2) return Word()(d, x, y);
-    if constexpr (kArity == 3) return Word()(d, x, y, z);
+  static HWY_INLINE VM Apply(VM x, VM y, VM z) {
+    const D d;
+    const V vx = Widen<D, DM>(d, x);
+    V result;
+    if constexpr (kArity == 1) result = Word()(d, vx);
+    if constexpr (kArity == 2) result = Word()(d, vx, Widen<D, DM>(d, y));
+    if constexpr (kArity == 3)
+      result = Word()(d, vx, Widen<D, DM>(d, y), Widen<D, DM>(d, z));
+    return Narrow(DM(), d, result);
   }
 
   static void Run(const void* x, const void* y, const void* z, void* out, int64_t n,
                   unsigned splat) {
-    const D d;
+    const DM d;
     const size_t lanes = hn::Lanes(d);
-    Stream<T> a(x, splat & 1, lanes), b(y, splat & 2, lanes), c(z, splat & 4, lanes);
-    T* to = static_cast<T*>(out);
+    Stream<M> a(x, splat & 1, lanes), b(y, splat & 2, lanes), c(z, splat & 4, lanes);
+    M* to = static_cast<M*>(out);
     size_t left = static_cast<size_t>(n);
-    const V none = hn::Zero(d);
+    const VM none = hn::Zero(d);
+    for (; left >= lanes; left -= lanes, to += lanes) {
+      const VM vx = a.Next(d);
+      const VM vy = kArity > 1 ? b.Next(d) : none;
+      const VM vz = kArity > 2 ? c.Next(d) : none;
+      hn::StoreU(Apply(vx, vy, vz), d, to);
+    }
+    if (left == 0) return;
+    const VM vx = a.Tail(d, left);
+    const VM vy = kArity > 1 ? b.Tail(d, left) : none;
+    const VM vz = kArity > 2 ? c.Tail(d, left) : none;
     if constexpr (Word::kHeavy) {
-      while (left >= lanes) {
-        hn::StoreU(Apply(d, a.Next(d), kArity > 1 ? b.Next(d) : none,
-                         kArity > 2 ? c.Next(d) : none),
-                   d, to);
-        to += lanes;
-        left -= lanes;
-      }
-      if (left == 0) return;
-      // The tail goes through the loop above once more, on padded vectors.
-      HWY_ALIGN T padded[4][hn::MaxLanes(d)];
-      hn::Store(a.Tail(d, left), d, padded[0]);
-      if (kArity > 1) hn::Store(b.Tail(d, left), d, padded[1]);
-      if (kArity > 2) hn::Store(c.Tail(d, left), d, padded[2]);
+      // Through the loop above once more, on padded vectors.
+      HWY_ALIGN M padded[4][hn::MaxLanes(d)];
+      hn::Store(vx, d, padded[0]);
+      if (kArity > 1) hn::Store(vy, d, padded[1]);
+      if (kArity > 2) hn::Store(vz, d, padded[2]);
       Run(padded[0], padded[1], padded[2], padded[3], static_cast<int64_t>(lanes), 0);
       StoreTail(hn::Load(d, padded[3]), d, to, left);
     } else {
-      for (; left >= lanes; left -= lanes, to += lanes) {
-        const V vx = a.Next(d);
-        const V vy = kArity > 1 ? b.Next(d) : none;
-        const V vz = kArity > 2 ? c.Next(d) : none;
-        hn::StoreU(Apply(d, vx, vy, vz), d, to);
-      }
-      if (left == 0) return;
-      const V vx = a.Tail(d, left);
-      const V vy = kArity > 1 ? b.Tail(d, left) : none;
-      const V vz = kArity > 2 ? c.Tail(d, left) : none;
-      StoreTail(Apply(d, vx, vy, vz), d, to, left);
+      StoreTail(Apply(vx, vy, vz), d, to, left);
     }
   }
 };
@@ -165,9 +190,16 @@ struct StepLoop {
 template <class Word, typename T, int kArity>
 HWY_INLINE void SetStep(Kernels& k, Compute compute, Fn fn) {
   k.step[static_cast<int>(compute)][static_cast<int>(fn)] =
-      StepLoop<T, Word, kArity>::Run;
+      StepLoop<T, T, Word, kArity>::Run;
 }
 
+// For float64, and for float32 by way of float64.
+template <class Word, int kArity = 1>
+HWY_INLINE void SetInDouble(Kernels& k, Fn fn) {
+  SetStep<Word, double, kArity>(k, Compute::kF64, fn);
+  k.step[static_cast<int>(Compute::kF32)][static_cast<int>(fn)] =
+      StepLoop<float, double, Word, kArity>::Run;
+}
 // For float32 and float64.
 template <class Word, int kArity = 1>
 HWY_INLINE void SetFloat(Kernels& k, Fn fn) {
@@ -181,12 +213,6 @@ HWY_INLINE void SetInteger(Kernels& k, Fn fn) {
   SetStep<Word, int64_t, kArity>(k, Compute::kI64, fn);
   SetStep<Word, uint64_t, kArity>(k, Compute::kU64, fn);
 }
-template <class Word, int kArity = 1>
-HWY_INLINE void SetAll(Kernels& k, Fn fn) {
-  SetFloat<Word, kArity>(k, fn);
-  SetInteger<Word, kArity>(k, fn);
-}
-
 }  // namespace plait::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
