@@ -34,6 +34,7 @@ struct OpFunction {
   std::vector<PyObject*> input_names;  // interned
   std::vector<CachedParams> cache;
   size_t next_cached;
+  bool needs_params;  // some parameter has no default
 };
 
 PyObject *kOut, *kName, *kCtx;
@@ -153,9 +154,7 @@ void AddKeyword(const OpFunction& f, Arguments& args, PyObject* name, PyObject* 
 
 ParamsRef ParamsFor(OpFunction& f, const Arguments& args) {
   if (args.keys.empty()) {
-    for (const Field& field : f.op->fields) {
-      if (field.required) return MakeParams(*f.op, {});  // throws, with the name
-    }
+    if (f.needs_params) return MakeParams(*f.op, {});  // throws, with the name
     return f.op->defaults;
   }
   const auto& keys = args.keys;
@@ -194,6 +193,9 @@ ParamsRef ParamsFor(OpFunction& f, const Arguments& args) {
 // Arrays that are not given are allowed only where the parameters say so.
 void DropMissing(const OpDef& op, Arguments& args) {
   if (op.variable_inputs) return;
+  const bool all = std::all_of(args.inputs.begin(), args.inputs.end(),
+                               [](const NDArray& x) { return static_cast<bool>(x); });
+  if (all) return;
   SmallVector<NDArray, 6> present;
   for (NDArray& x : args.inputs) {
     if (x) present.push_back(std::move(x));
@@ -420,6 +422,8 @@ PyObject* NewOpFunction(const OpDef& op, const std::string& name) {
   ::new (&f->input_names) std::vector<PyObject*>();
   ::new (&f->cache) std::vector<CachedParams>();
   f->next_cached = 0;
+  f->needs_params = std::any_of(op.fields.begin(), op.fields.end(),
+                                [](const Field& field) { return field.required; });
   f->name =
       PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size()));
   for (const Field& field : op.fields) {

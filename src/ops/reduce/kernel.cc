@@ -11,7 +11,9 @@ namespace plait {
 void ReduceInto(std::initializer_list<ReduceInput> inputs, ReduceExpression expression,
                 Reduction reduction, uint64_t mask, double scale, void* y,
                 DType dtype) {
-  PointwiseProgram program;
+  // Kept from call to call: clearing all of a program costs more than a small reduction.
+  thread_local PointwiseProgram program;
+  program.num_inputs = program.num_constants = program.num_steps = 0;
   SmallVector<cpu::PointwiseInput, 4> data;
   SmallVector<Pw, 4> values;
   for (const ReduceInput& input : inputs) {
