@@ -13,6 +13,7 @@ namespace plait::python {
 void BindOperators(nanobind::module_& m);
 void BindArrays(nanobind::module_& m);
 void BindAutograd(nanobind::module_& m);
+void BindCustom(nanobind::module_& m);
 void BindProfiler(nanobind::module_& m);
 void BindSystem(nanobind::module_& m);
 

@@ -58,6 +58,7 @@ NB_MODULE(_plait, m) {
   BindOperators(m);
   BindArrays(m);
   BindAutograd(m);
+  BindCustom(m);
   BindProfiler(m);
   BindSystem(m);
 }

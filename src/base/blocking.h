@@ -13,10 +13,8 @@ struct BlockingHooks {
   void (*leave)(void*) = nullptr;
 };
 
-inline BlockingHooks& GlobalBlockingHooks() {
-  static BlockingHooks hooks;
-  return hooks;
-}
+// Not inline: a front end in a library of its own must reach the same hooks.
+BlockingHooks& GlobalBlockingHooks();
 
 class ScopedBlocking {
  public:

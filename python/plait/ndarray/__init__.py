@@ -13,3 +13,10 @@ from .utils import load, load_frombuffer, save  # noqa: F401
 _install({"": globals()})
 
 from .ndarray import *  # noqa: E402, F401, F403
+
+
+def Custom(*data, **kwargs):
+    """Calls an operator written in Python; see plait.operator."""
+    from ..operator import Custom as call
+
+    return call(*data, **kwargs)

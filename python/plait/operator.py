@@ -1,0 +1,351 @@
+"""Operators written in Python: CustomOp, CustomOpProp, register, and nd.Custom behind
+them.
+
+A call of nd.Custom returns at once; forward and backward run later, on a thread of the
+engine, when their arrays are ready. They may wait for arrays themselves. An exception
+in them is raised where their result is waited for.
+"""
+
+import atexit
+import collections
+import functools
+import os
+import traceback
+
+from . import _plait
+from .error import (MXNetError, MXNetNotImplementedError, MXNetRuntimeError,
+                    MXNetTypeError, MXNetValueError)
+from .ndarray._core import NDArray
+
+__all__ = ["CustomOp", "CustomOpProp", "register", "get_all_registered_operators",
+           "get_all_registered_operators_grouped", "get_operator_arguments",
+           "OperatorArguments"]
+
+_props = {}
+
+# A forking thread holds Python's lock, which a callback under way needs to come to rest.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_plait.pause_engine,
+                        after_in_parent=_plait.resume_engine)
+
+
+@atexit.register
+def _finish():
+    """Callbacks cannot run once Python has ended."""
+    try:
+        _plait.waitall()
+    except Exception:  # it was not waited for, so nobody asked about it
+        pass
+
+
+class CustomOp:
+    """The computation of an operator: subclasses write forward and backward."""
+
+    def forward(self, is_train, req, in_data, out_data, aux):
+        """Computes out_data from in_data; req[i] says how to store out_data[i]."""
+
+    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+        """Computes in_grad, the gradients of in_data; req[i] says how to store each."""
+
+    def assign(self, dst, req, src):
+        """Stores src in dst: req is null, write, inplace or add."""
+        if req in ("write", "inplace"):
+            dst[:] = src
+        elif req == "add":
+            dst[:] += src
+        elif req != "null":
+            raise MXNetValueError("assign: req is %r; one of null, write, inplace, add "
+                                  "was expected" % (req,))
+
+
+class CustomOpProp:
+    """What a custom operator looks like from outside: names, shapes, dtypes.
+
+    The keyword arguments of a call reach the constructor as strings. need_top_grad
+    False is for losses, whose gradient does not depend on a head gradient.
+    """
+
+    def __init__(self, need_top_grad=True):
+        self.need_top_grad_ = need_top_grad
+
+    def infer_shape(self, in_shape):
+        """(shapes of the arguments, of the outputs, of the auxiliary states)."""
+        return in_shape, (in_shape[0],) * len(self.list_outputs()), ()
+
+    def infer_type(self, in_type):
+        """(dtypes of the arguments, of the outputs, of the auxiliary states)."""
+        return (in_type, [in_type[0]] * len(self.list_outputs()),
+                [in_type[0]] * len(self.list_auxiliary_states()))
+
+    def infer_storage_type(self, in_stype):
+        """(storage types of the arguments, outputs, auxiliary states): all dense."""
+        _all_dense("infer_storage_type", in_stype)
+        return (in_stype, ["default"] * len(self.list_outputs()),
+                ["default"] * len(self.list_auxiliary_states()))
+
+    def infer_storage_type_backward(self, ograd_stype, in_stype, out_stype, igrad_stype,
+                                    aux_stype):
+        """The storage types of all arrays of backward: all dense."""
+        _all_dense("infer_storage_type_backward", ograd_stype)
+        lists = ograd_stype, in_stype, out_stype, igrad_stype, aux_stype
+        return tuple(["default"] * len(stypes) for stypes in lists)
+
+    def list_outputs(self):
+        """Names of the outputs."""
+        return ["output"]
+
+    def list_arguments(self):
+        """Names of the arguments."""
+        return ["data"]
+
+    def list_auxiliary_states(self):
+        """Names of the states that forward may change; they get no gradient."""
+        return []
+
+    def declare_backward_dependency(self, out_grad, in_data, out_data):
+        """The numbers of the arrays that backward reads, of those given."""
+        needed = list(out_grad) if self.need_top_grad_ else []
+        return needed + list(in_data) + list(out_data)
+
+    def create_operator(self, ctx, in_shapes, in_dtypes):
+        """The CustomOp of a call."""
+        return CustomOp()
+
+
+def _all_dense(where, stypes):
+    for i, stype in enumerate(stypes):
+        if stype not in ("default", "undefined"):
+            raise MXNetTypeError(
+                "%s: array %d has storage type %r, which only an operator that defines "
+                "infer_storage_type and infer_storage_type_backward can take; 'default' "
+                "was expected" % (where, i, stype))
+
+
+def register(reg_name):
+    """A decorator that registers a CustomOpProp class for nd.Custom(op_type=reg_name)."""
+
+    def enter(cls):
+        if not (isinstance(cls, type) and issubclass(cls, CustomOpProp)):
+            raise MXNetTypeError("register: %r is given for %r; a subclass of "
+                                 "CustomOpProp was expected" % (cls, reg_name))
+        _props[reg_name] = cls
+        return cls
+
+    return enter
+
+
+OperatorArguments = collections.namedtuple("OperatorArguments", "narg names types")
+
+
+def get_all_registered_operators():
+    """Names of all operators, aliases too."""
+    return _plait.op_names()
+
+
+def get_all_registered_operators_grouped():
+    """Canonical name -> all names of each operator, itself among them."""
+    groups = {}
+    for name in _plait.op_names():
+        groups.setdefault(_plait.op_info(name)["name"], []).append(name)
+    return groups
+
+
+def get_operator_arguments(op_name):
+    """Number, names and types of an operator's inputs and parameters."""
+    info = _plait.op_info(op_name)
+    names = [row[0] for row in info["inputs"]] + [row[0] for row in info["params"]]
+    types = ["NDArray-or-Symbol"] * len(info["inputs"])
+    types += [row[1] for row in info["params"]]
+    return OperatorArguments(len(names), names, types)
+
+
+def _three(result, where):
+    """infer_shape and infer_type may leave out the auxiliary states."""
+    if len(result) not in (2, 3):
+        raise MXNetValueError("%s returned %d lists; 2 or 3 were expected"
+                              % (where, len(result)))
+    return [list(part) for part in result] + [[]] * (3 - len(result))
+
+
+@functools.lru_cache(maxsize=None)
+def _error_class(cls):
+    """A class that is both MXNetError and the class of what a callback raised."""
+    try:
+        return type(cls.__name__, (MXNetError, cls), {"__module__": cls.__module__})
+    except TypeError:  # two built-in layouts in one class
+        return MXNetRuntimeError
+
+
+class _Guard:
+    """Makes what a callback raises an MXNetError that says where it happened."""
+
+    def __init__(self, where):
+        self.where = where
+
+    def __enter__(self):
+        pass
+
+    def __exit__(self, kind, value, trace):
+        if kind is None or not issubclass(kind, Exception):
+            return
+        text = "Error in %s: %s" % (
+            self.where, "".join(traceback.format_exception(kind, value, trace)))
+        base = kind if issubclass(kind, MXNetError) else _error_class(kind)
+        try:
+            error = base(text)
+        except Exception:  # a constructor with arguments of its own
+            error = MXNetRuntimeError(text)
+        raise error from value
+
+
+class _Call:
+    """One call: what the prop says of it, its arrays, and its gradient."""
+
+    def __init__(self, op_type, prop):
+        self.op_type = op_type
+        self.prop = prop
+        self.arguments = list(prop.list_arguments())
+        self.states = list(prop.list_auxiliary_states())
+        self.outputs = list(prop.list_outputs())
+
+    def place(self, arrays, named):
+        """The arrays in the order of arguments and states, as two lists."""
+        names = self.arguments + self.states
+        open_names = [name for name in names if name not in named]
+        placed = dict(zip(open_names, arrays), **named)
+        if len(arrays) != len(open_names) or set(placed) != set(names):
+            raise MXNetValueError(
+                "Custom(%s): got %d arrays by position and %s by name; %d were expected: %s"
+                % (self.op_type, len(arrays), sorted(named), len(names), names))
+        ordered = [placed[name] for name in names]
+        return ordered[:len(self.arguments)], ordered[len(self.arguments):]
+
+    def infer(self, data, aux):
+        """(shape, dtype) of each output, after checking the inputs."""
+        where = "Custom(%s)" % self.op_type
+        with _Guard("%s.infer_shape" % self.op_type):
+            shapes = _three(self.prop.infer_shape([list(x.shape) for x in data]),
+                            "%s: infer_shape" % where)
+        with _Guard("%s.infer_type" % self.op_type):
+            types = _three(self.prop.infer_type([x.dtype for x in data]),
+                           "%s: infer_type" % where)
+        for kind, lists in (("shapes", shapes), ("dtypes", types)):
+            for names, items in zip((self.arguments, self.outputs, self.states), lists):
+                if len(items) != len(names):
+                    raise MXNetValueError(
+                        "%s: got %d %s for %d arrays (%s); one for each was expected"
+                        % (where, len(items), kind, len(names), ", ".join(names)))
+        wanted = shapes[0] + shapes[2]
+        for name, x, shape in zip(self.arguments + self.states, data + aux, wanted):
+            if x.shape != tuple(shape):
+                raise MXNetValueError("%s: %s has shape %s; %s was expected"
+                                      % (where, name, x.shape, tuple(shape)))
+        return list(zip((tuple(shape) for shape in shapes[1]), types[1]))
+
+    def forward(self, op, data, outputs, aux, training):
+        """Hands the computation to the engine."""
+        count = len(outputs)
+
+        def run(reads, writes):
+            with _Guard("custom operator %s, forward" % self.op_type):
+                op.forward(training, ["write"] * count, reads, writes[:count],
+                           writes[count:])
+
+        _plait.push_callback(self.op_type, run, data, outputs + aux, training)
+
+    def record(self, op, data, outputs, aux):
+        """Notes the call on the tape; its gradient runs on the engine, too."""
+        needed = self._needed(len(data), len(outputs))
+        # Not the recorded arrays themselves: they own their history, hence this.
+        kept = [x.detach() if n else None for x, n in zip(data + outputs, needed)]
+        kept_data, kept_outputs = kept[:len(data)], kept[len(data):]
+        wants = [_wants_gradient(x) for x in data]
+        places = [(x.shape, x.dtype, x.context) for x in data]
+        req = ["write" if want else "null" for want in wants]
+        name = "_backward_" + self.op_type
+
+        def gradient(out_grads):
+            in_grads = [_empty(*place) for place in places]
+            reads = [x for x in out_grads + kept_data + kept_outputs if x is not None]
+
+            def run(reads, writes):
+                queue = iter(reads)
+                take = lambda xs: [None if x is None else next(queue) for x in xs]  # noqa: E731
+                parts = take(out_grads), take(kept_data), take(kept_outputs)
+                with _Guard("custom operator %s, backward" % self.op_type):
+                    op.backward(req, *parts, writes[:len(req)], writes[len(req):])
+
+            _plait.push_callback(name, run, reads, in_grads + aux, True)
+            results = [g if want else None for g, want in zip(in_grads, wants)]
+            if _plait.is_recording():
+                _plait.record_custom(name, list(out_grads) + data, in_grads, _no_gradient)
+            return results
+
+        def _no_gradient(grads):
+            raise MXNetNotImplementedError(
+                "%s: the gradient of a custom operator has no gradient itself; build it "
+                "from operators that have one" % name)
+
+        _plait.record_custom(self.op_type, data, outputs, gradient)
+
+    def _needed(self, inputs, outputs):
+        """For each argument and output, whether backward reads it."""
+        ids = list(range(2 * outputs + inputs))
+        with _Guard("%s.declare_backward_dependency" % self.op_type):
+            needed = set(self.prop.declare_backward_dependency(
+                ids[:outputs], ids[outputs:outputs + inputs], ids[outputs + inputs:]))
+        return [i in needed for i in ids[outputs:]]
+
+
+def _wants_gradient(x):
+    if not _plait.is_tracked(x):
+        return False
+    return _plait.grad_of(x) is None or _plait.grad_req_of(x) != "null"
+
+
+def _empty(shape, dtype, ctx):
+    return _plait.empty(shape, dtype, ctx.device_typeid, ctx.device_id)
+
+
+def _results(call, specs, out, ctx):
+    """The arrays of the outputs: new ones, or those the caller gives."""
+    if out is None:
+        return [_empty(shape, dtype, ctx) for shape, dtype in specs]
+    outputs = list(out) if isinstance(out, (list, tuple)) else [out]
+    if [x.shape for x in outputs] != [shape for shape, _ in specs]:
+        raise MXNetValueError("Custom(%s): out has shapes %s; %s were expected" % (
+            call.op_type, [x.shape for x in outputs], [shape for shape, _ in specs]))
+    return outputs
+
+
+def Custom(*data, op_type=None, out=None, name=None, **kwargs):
+    """Calls the custom operator that is registered as op_type.
+
+    Arrays, by position or by name, are its arguments and auxiliary states; everything
+    else goes to its CustomOpProp as strings.
+    """
+    prop_class = _props.get(op_type)
+    if prop_class is None:
+        raise MXNetValueError("Custom: op_type is %r; one of %s was expected"
+                              % (op_type, sorted(_props) or "a registered name"))
+    named = {k: v for k, v in kwargs.items() if isinstance(v, NDArray)}
+    params = {k: str(v) for k, v in kwargs.items() if k not in named}
+    for x in data:
+        if not isinstance(x, NDArray):
+            raise MXNetTypeError("Custom(%s): an argument is a %s; an NDArray was "
+                                 "expected" % (op_type, type(x).__name__))
+    with _Guard("the constructor of %s" % prop_class.__name__):
+        call = _Call(op_type, prop_class(**params))
+    data, aux = call.place(data, named)
+    specs = call.infer(data, aux)
+    from .context import current_context
+
+    ctx = data[0].context if data else current_context()
+    outputs = _results(call, specs, out, ctx)
+    with _Guard("%s.create_operator" % op_type):
+        op = call.prop.create_operator(ctx, [list(x.shape) for x in data],
+                                       [x.dtype for x in data])
+    call.forward(op, data, outputs, aux, _plait.is_training())
+    if _plait.is_recording() and any(_wants_gradient(x) for x in data):
+        call.record(op, data, outputs, aux)
+    return outputs[0] if len(outputs) == 1 else outputs
