@@ -144,7 +144,7 @@ def _all_dense(where, stypes):
 
 
 def register(reg_name):
-    """A decorator that registers a CustomOpProp class for nd.Custom(op_type=reg_name)."""
+    """A decorator that registers a CustomOpProp class under the op_type of nd.Custom."""
 
     def enter(cls):
         if not (isinstance(cls, type) and issubclass(cls, CustomOpProp)):
@@ -246,7 +246,8 @@ class _Call:
         placed = dict(zip(open_names, arrays), **named)
         if len(arrays) != len(open_names) or set(placed) != set(names):
             raise MXNetValueError(
-                "Custom(%s): got %d arrays by position and %s by name; %d were expected: %s"
+                "Custom(%s): got %d arrays by position and %s by name; %d were "
+                "expected: %s"
                 % (self.op_type, len(arrays), sorted(named), len(names), names)
             )
         ordered = [placed[name] for name in names]
@@ -324,8 +325,8 @@ class _Call:
 
         def _no_gradient(grads):
             raise MXNetNotImplementedError(
-                "%s: the gradient of a custom operator has no gradient itself; build it "
-                "from operators that have one" % name
+                "%s: the gradient of a custom operator has no gradient itself; build "
+                "it from operators that have one" % name
             )
 
         _plait.record_custom(self.op_type, data, outputs, gradient)
