@@ -306,6 +306,17 @@ TEST(Meaning, WhereSelectsElementsOrRows) {
   ExpectNumbers(CallOne("where", {V({1, 0}), V({1, kNan}), V({kInf, 2})}), {2}, {1, 2});
 }
 
+TEST(Meaning, BranchesNotTakenHaveNoGradient) {
+  const NDArray x = V({100, -1});
+  AttachGrad(x, V({0, 0}), GradReq::kWrite);
+  Recording() = true;
+  const NDArray positive = CallOne("_greater_scalar", {x}, {{"scalar", "0"}});
+  const NDArray y = CallOne("where", {positive, x, CallOne("exp", {x})});
+  Recording() = false;
+  Backward({&y, 1}, {}, false, true);
+  ExpectNumbers(GradOf(x), {2}, {1, std::exp(-1.0)});
+}
+
 TEST(Meaning, ProductGradientIsRightAtZeros) {
   ExpectNumbers(GradientOf("prod", {V({2, 0, 3})}), {3}, {0, 6, 0});
   ExpectNumbers(GradientOf("prod", {V({0, 0, 3})}), {3}, {0, 0, 0});

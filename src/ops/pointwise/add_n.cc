@@ -4,8 +4,10 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "cpu/pointwise.h"
 #include "ops/gradients.h"
 #include "ops/infer.h"
+#include "ops/shape/copy.h"
 
 namespace plait {
 namespace {
@@ -42,22 +44,27 @@ const char* DeclinesFew(const AddNParams&, const Specs& in, const Specs&) {
   return in.size() > kFused ? nullptr : "few arrays: fused";
 }
 
-// Tile by tile, so that the sum stays in the L1 cache.
+constexpr int64_t kTile = 1024;
+
+// Tile by tile, so that the sum stays in the L1 cache. Other dtypes are converted
+// first.
 template <typename T>
 void AddTile(std::span<const View> in, T* y, int64_t first, int64_t n) {
-  Accumulate<T> sum[1024];
+  Accumulate<T> sum[kTile];
+  T converted[kTile];
   std::fill_n(sum, n, Accumulate<T>(0));
   for (const View& view : in) {
-    VisitDType(view.dtype, [&]<typename X>() {
-      const X* x = view.data<X>() + first;
-      for (int64_t i = 0; i < n; ++i) sum[i] += static_cast<Accumulate<T>>(x[i]);
-    });
+    const T* x = view.data<T>() + first;
+    if (view.dtype != kDTypeOf<T>) {
+      cpu::Convert(At(view, first), view.dtype, converted, kDTypeOf<T>, n);
+      x = converted;
+    }
+    for (int64_t i = 0; i < n; ++i) sum[i] += static_cast<Accumulate<T>>(x[i]);
   }
   for (int64_t i = 0; i < n; ++i) y[first + i] = static_cast<T>(sum[i]);
 }
 
 void RunAddN(const AddNParams&, const KernelArgs& args) {
-  constexpr int64_t kTile = 1024;
   const int64_t size = args.out[0].size();
   VisitDType(args.out[0].dtype, [&]<typename T>() {
     ParallelFor((size + kTile - 1) / kTile, 8, [&](int64_t begin, int64_t end) {

@@ -77,11 +77,15 @@ Value ErfDx(V x, V dy) {
 Value ErfinvDx(V y, V dy) {
   return dy * exp(square(y)) * (0.5 / inv_sqrtpi);
 }
+// 0 where dy is 0, also where y overflows: a branch of `where` that was not taken.
+Value Times(V dy, V y) {
+  return where(equal(dy, 0.0), dy, dy * y);
+}
 Value ExpDx(V y, V dy) {
-  return dy * y;
+  return Times(dy, y);
 }
 Value Expm1Dx(V y, V dy) {
-  return dy * (y + 1.0);
+  return Times(dy, y + 1.0);
 }
 Value GammaDx(V x, V y, V dy) {
   return dy * y * Digamma(x);

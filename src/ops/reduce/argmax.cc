@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/parallel.h"
+#include "cpu/pointwise.h"
 #include "cpu/scratch.h"
 #include "graph/op.h"
 
@@ -130,10 +131,7 @@ void RunArg(const View& in, const View& out, std::optional<int> given, const cha
         });
       }
     }
-    VisitDType(out.dtype, [&]<typename Y>() {
-      Y* y = out.data<Y>();
-      for (int64_t i = 0; i < outer * inner; ++i) y[i] = static_cast<Y>(best[i]);
-    });
+    cpu::Convert(best, DType::kInt64, out.ptr, out.dtype, outer * inner);
   });
 }
 
