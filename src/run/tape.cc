@@ -1,98 +1,19 @@
-// The tape: recording calls, and walking them backwards.
+// The tape: leaves, and recording calls.
 
 #include "run/tape.h"
 
 #include <algorithm>
 #include <atomic>
-#include <unordered_map>
 
-#include "graph/math.h"
-#include "run/invoke.h"
+#include "run/grad_node.h"
+#include "run/lazy.h"
 
 namespace plait {
 namespace {
 
-// A node's inputs by their nodes; the arrays themselves only where a gradient reads
-// them.
-class GradNode final : public TapeNode {
- public:
-  struct Edge {
-    Ref<TapeNode> node;  // null: the input is not tracked
-    int index = 0;
-  };
-
-  const OpDef* op = nullptr;  // null: a leaf or a custom gradient
-  ParamsRef params;
-  std::string name;
-  bool training = false;
-  bool freed = false;
-  SmallVector<Edge, 3> edges;
-  SmallVector<NDArray, 3> inputs, outputs;  // empty handles where nothing reads them
-  SmallVector<Spec, 3> input_specs;
-  SmallVector<Spec, 1> output_specs;
-  CustomGradient custom;
-
-  // A leaf's.
-  bool leaf = false;
-  NDArray grad;
-  GradReq req = GradReq::kNull;
-  std::atomic<bool> fresh_grad{false};
-
-  // A long chain of nodes must not be destroyed by recursion: what a node holds goes to
-  // a list, which the outermost destructor empties.
-  ~GradNode() override {
-    struct Rest {
-      std::vector<Ref<TapeNode>> nodes;
-      std::vector<NDArray> arrays;
-    };
-    thread_local Rest* rest = nullptr;
-    Rest mine;
-    const bool outermost = rest == nullptr;
-    if (outermost) rest = &mine;
-    for (Edge& e : edges) {
-      if (e.node) rest->nodes.push_back(std::move(e.node));
-    }
-    for (NDArray& x : inputs) {
-      if (x) rest->arrays.push_back(std::move(x));
-    }
-    if (!outermost) return;
-    while (!mine.nodes.empty() || !mine.arrays.empty()) {
-      if (!mine.arrays.empty()) {
-        const NDArray last = std::move(mine.arrays.back());
-        mine.arrays.pop_back();
-      } else {
-        const Ref<TapeNode> last = std::move(mine.nodes.back());
-        mine.nodes.pop_back();
-      }
-    }
-    rest = nullptr;
-  }
-
-  void Free() {
-    inputs.clear();
-    outputs.clear();
-    custom = nullptr;
-    freed = true;
-  }
-};
-
-GradNode* NodeOf(const NDArray& x) {
-  return static_cast<GradNode*>(x.body()->tape.get());
-}
-
 GradNode* LeafOf(const NDArray& x) {
   GradNode* node = NodeOf(x);
   return node != nullptr && node->leaf ? node : nullptr;
-}
-
-// The same value in a body without a tape, so that a node does not own itself.
-NDArray Untracked(const NDArray& x) {
-  ArrayBody* body = x.body();
-  if (Pending* p = body->pending.load(std::memory_order_acquire)) {
-    Ref<ArrayBody> twin = static_cast<LazyProgram*>(p)->Share(body);
-    if (twin) return NDArray(std::move(twin));
-  }
-  return x.Detach();
 }
 
 bool Reads(uint32_t mask, size_t i) {
@@ -121,233 +42,46 @@ void Attach(const Ref<GradNode>& node, std::span<const NDArray> out) {
   }
 }
 
-class ScopedMode {
- public:
-  ScopedMode(bool recording, bool training)
-      : recording_(Recording()), training_(Training()) {
-    Recording() = recording;
-    Training() = training;
-  }
-  ~ScopedMode() {
-    Recording() = recording_;
-    Training() = training_;
-  }
-
- private:
-  bool recording_, training_;
-};
-
-// One walk from the heads to the leaves.
-class BackwardPass {
- public:
-  explicit BackwardPass(bool retain) : retain_(retain) {}
-
-  void Want(const NDArray& variable) {
-    if (GradNode* node = NodeOf(variable)) variables_.push_back(node);
-  }
-
-  // All nodes behind the heads, each after those it came from.
-  void Collect(std::span<const NDArray> heads) {
-    for (const NDArray& head : heads) {
-      Check(NodeOf(head) != nullptr, ErrorKind::kRuntime, "backward: the head, ", head,
-            ", was not computed while recording from an "
-            "array with attach_grad(); a recorded one was expected");
-      Visit(NodeOf(head));
-    }
-  }
-
-  void Seed(const NDArray& head, const NDArray& head_gradient) {
-    GradNode* node = NodeOf(head);
-    NDArray seed = head_gradient;
-    if (seed) {
-      Check(seed.shape() == head.shape(), "backward: the head gradient has shape ",
-            seed.shape(), "; shape ", head.shape(), " of the head was expected");
-      if (seed.dtype() != head.dtype()) seed = cast(Value(seed), head.dtype()).array();
-    } else {
-      seed = full({head.shape(), head.dtype()}, 1).array();
-    }
-    Accumulate(node, head.body()->tape_index, Value(seed));
-  }
-
-  void Run() {
-    for (size_t i = order_.size(); i-- > 0;) {
-      GradNode* node = order_[i];
-      if (!node->leaf && state(node).needed) Propagate(node);
-    }
-  }
-
-  Value GradientOf(const NDArray& x) {
-    GradNode* node = NodeOf(x);
-    const auto it = states_.find(node);
-    if (it == states_.end()) return {};
-    const auto& douts = it->second.douts;
-    const size_t index = static_cast<size_t>(x.body()->tape_index);
-    return index < douts.size() ? douts[index] : Value();
-  }
-
-  const std::vector<GradNode*>& order() const { return order_; }
-  // Moved out: the last use of it.
-  Value TakeLeafGradient(GradNode* leaf) {
-    auto& douts = state(leaf).douts;
-    return douts.empty() ? Value() : std::move(douts[0]);
-  }
-
- private:
-  struct State {
-    SmallVector<Value, 1> douts;
-    bool needed = false;
-  };
-
-  State& state(GradNode* node) { return states_[node]; }
-
-  bool IsWanted(GradNode* node) const {
-    if (variables_.empty()) return node->leaf && node->req != GradReq::kNull;
-    return std::find(variables_.begin(), variables_.end(), node) != variables_.end();
-  }
-
-  void Visit(GradNode* head) {
-    if (states_.contains(head)) return;
-    struct Frame {
-      GradNode* node;
-      size_t next;
-    };
-    std::vector<Frame> stack{{head, 0}};
-    states_[head];
-    while (!stack.empty()) {
-      Frame& frame = stack.back();
-      GradNode* node = frame.node;
-      if (frame.next < node->edges.size()) {
-        auto* child = static_cast<GradNode*>(node->edges[frame.next++].node.get());
-        if (child != nullptr && !states_.contains(child)) {
-          states_[child];
-          stack.push_back({child, 0});
-        }
-        continue;
-      }
-      bool needed = IsWanted(node);
-      for (const GradNode::Edge& e : node->edges) {
-        if (e.node) needed |= state(static_cast<GradNode*>(e.node.get())).needed;
-      }
-      state(node).needed = needed;
-      order_.push_back(node);
-      stack.pop_back();
-    }
-  }
-
-  void Accumulate(GradNode* node, int index, Value gradient) {
-    auto& douts = state(node).douts;
-    if (douts.size() <= static_cast<size_t>(index)) douts.resize(index + 1);
-    Value& sum = douts[index];
-    sum = sum ? sum + gradient : std::move(gradient);
-  }
-
-  void Propagate(GradNode* node) {
-    Check(!node->freed, ErrorKind::kRuntime, "backward: the graph behind ", node->name,
-          " was freed by an earlier backward; retain_graph=True there was expected");
-    auto& douts = state(node).douts;
-    if (std::none_of(douts.begin(), douts.end(),
-                     [](const Value& v) { return bool(v); }))
-      return;
-    douts.resize(node->output_specs.size());
-    SmallVector<bool, 4> wanted;
-    for (const GradNode::Edge& e : node->edges) {
-      wanted.push_back(e.node && state(static_cast<GradNode*>(e.node.get())).needed);
-    }
-    Values dx =
-        node->custom ? RunCustom(node, douts) : RunGradient(node, douts, wanted);
-    // A variable's own gradient is kept; others are not needed any more.
-    if (!IsWanted(node)) douts.clear();
-    for (size_t i = 0; i < node->edges.size() && i < dx.size(); ++i) {
-      if (wanted[i] && dx[i]) {
-        Accumulate(static_cast<GradNode*>(node->edges[i].node.get()),
-                   node->edges[i].index, std::move(dx[i]));
-      }
-    }
-    if (!retain_) node->Free();
-  }
-
-  Values RunGradient(GradNode* node, const SmallVector<Value, 1>& douts,
-                     const SmallVector<bool, 4>& wanted) {
-    const OpDef& op = *node->op;
-    if (op.zero_gradient) {
-      Values zero;
-      for (size_t i = 0; i < wanted.size(); ++i) {
-        zero.push_back(wanted[i] ? zeros(node->input_specs[i]) : Value());
-      }
-      return zero;
-    }
-    Check(op.gradient != nullptr, ErrorKind::kNotImplemented, op.name,
-          ": has no gradient; a differentiable operator was expected");
-    Values inputs, outputs;
-    for (const NDArray& x : node->inputs) inputs.push_back(x ? Value(x) : Value());
-    for (size_t i = 0; i < node->outputs.size(); ++i) {
-      if (node->outputs[i] && Recording()) {
-        // Higher derivatives flow through the output: it is tracked again.
-        const NDArray y = Untracked(node->outputs[i]);
-        y.body()->tape = Ref<TapeNode>(node);
-        y.body()->tape_index = static_cast<int>(i);
-        outputs.push_back(Value(y));
-      } else {
-        outputs.push_back(node->outputs[i] ? Value(node->outputs[i]) : Value());
-      }
-    }
-    GradArgs args;
-    args.inputs = inputs;
-    args.outputs = outputs;
-    args.head_gradients = douts;
-    args.input_specs = node->input_specs;
-    args.output_specs = node->output_specs;
-    args.wanted = wanted;
-    args.training = node->training;
-    return op.gradient(node->params->get(), args);
-  }
-
-  static Values RunCustom(GradNode* node, const SmallVector<Value, 1>& douts) {
-    std::vector<NDArray> heads;
-    for (size_t i = 0; i < douts.size(); ++i) {
-      heads.push_back(douts[i] ? douts[i].array()
-                               : zeros(node->output_specs[i]).array());
-    }
-    Values dx;
-    for (NDArray& g : node->custom(heads))
-      dx.push_back(g ? Value(std::move(g)) : Value());
-    return dx;
-  }
-
-  const bool retain_;
-  std::vector<GradNode*> variables_, order_;
-  std::unordered_map<GradNode*, State> states_;
-};
-
-// Gives the gradient's memory to the leaf's own array instead of copying, when nobody
-// else can see either of them.
-bool Adopt(const NDArray& gradient, const NDArray& place) {
-  ArrayBody *from = gradient.body(), *to = place.body();
-  if (from->pending.load(std::memory_order_acquire) != nullptr ||
-      to->pending.load(std::memory_order_acquire) != nullptr)
-    return false;
-  if (!from->unique() || from->chunk->bodies != 1 || to->chunk->bodies != 1 ||
-      from->offset != 0 || to->offset != 0 || from->dtype != to->dtype ||
-      !(from->shape == to->shape) || !(from->device == to->device))
-    return false;
-  to->Place(from->chunk);
-  return true;
-}
-
-// Puts a leaf's gradient where its owner looks for it.
-void Store(GradNode* leaf, Value gradient) {
-  leaf->fresh_grad.store(true, std::memory_order_relaxed);
-  const NDArray& place = leaf->grad;
-  if (leaf->req == GradReq::kAdd) {
-    static const OpDef& add = GetOp("broadcast_add");
-    const NDArray in[] = {place, gradient.array()};
-    Invoke(add, add.defaults, in, {&place, 1});
-    return;
-  }
-  if (!Adopt(gradient.array(), place)) CopyInto(gradient.array(), place);
-}
-
 }  // namespace
+
+// A long chain of nodes must not be destroyed by recursion: what a node holds goes to
+// a list, which the outermost destructor empties.
+GradNode::~GradNode() {
+  struct Rest {
+    std::vector<Ref<TapeNode>> nodes;
+    std::vector<NDArray> arrays;
+  };
+  thread_local Rest* rest = nullptr;
+  Rest mine;
+  const bool outermost = rest == nullptr;
+  if (outermost) rest = &mine;
+  for (Edge& e : edges) {
+    if (e.node) rest->nodes.push_back(std::move(e.node));
+  }
+  for (NDArray& x : inputs) {
+    if (x) rest->arrays.push_back(std::move(x));
+  }
+  if (!outermost) return;
+  while (!mine.nodes.empty() || !mine.arrays.empty()) {
+    if (!mine.arrays.empty()) {
+      const NDArray last = std::move(mine.arrays.back());
+      mine.arrays.pop_back();
+    } else {
+      const Ref<TapeNode> last = std::move(mine.nodes.back());
+      mine.nodes.pop_back();
+    }
+  }
+  rest = nullptr;
+}
+
+NDArray Untracked(const NDArray& x) {
+  ArrayBody* body = x.body();
+  if (Pending* p = body->pending.load(std::memory_order_acquire)) {
+    Ref<ArrayBody> twin = static_cast<LazyProgram*>(p)->Share(body);
+    if (twin) return NDArray(std::move(twin));
+  }
+  return x.Detach();
+}
 
 bool& Recording() {
   thread_local bool recording = false;
@@ -420,58 +154,6 @@ void RecordCustom(const std::string& name, std::span<const NDArray> in,
   node->name = name;
   node->custom = std::move(gradient);
   Attach(node, out);
-}
-
-void Backward(std::span<const NDArray> heads, std::span<const NDArray> head_gradients,
-              bool retain_graph, bool training) {
-  const ScopedMode mode(false, training);
-  BackwardPass pass(retain_graph);
-  pass.Collect(heads);
-  for (size_t i = 0; i < heads.size(); ++i) {
-    pass.Seed(heads[i], i < head_gradients.size() ? head_gradients[i] : NDArray());
-  }
-  pass.Run();
-  bool any = false;
-  for (GradNode* node : pass.order()) {
-    if (!node->leaf || node->req == GradReq::kNull) continue;
-    any = true;
-    Value gradient = pass.TakeLeafGradient(node);
-    if (gradient) {
-      Store(node, std::move(gradient));
-    } else if (node->req == GradReq::kWrite) {
-      Store(node, zeros(node->output_specs[0]));
-    }
-  }
-  Check(any, ErrorKind::kRuntime,
-        "backward: no array behind the heads wants a gradient; one with attach_grad() "
-        "was "
-        "expected");
-}
-
-std::vector<NDArray> Grad(std::span<const NDArray> heads,
-                          std::span<const NDArray> variables,
-                          std::span<const NDArray> head_gradients, bool retain_graph,
-                          bool create_graph, bool training) {
-  const ScopedMode mode(create_graph, training);
-  BackwardPass pass(retain_graph);
-  for (const NDArray& x : variables) {
-    Check(IsTracked(x), ErrorKind::kRuntime, "grad: a variable, ", x,
-          ", is not part of a recorded graph; an array with "
-          "attach_grad() or a recorded one was expected");
-    pass.Want(x);
-  }
-  pass.Collect(heads);
-  for (size_t i = 0; i < heads.size(); ++i) {
-    pass.Seed(heads[i], i < head_gradients.size() ? head_gradients[i] : NDArray());
-  }
-  pass.Run();
-  std::vector<NDArray> gradients;
-  for (const NDArray& x : variables) {
-    Value g = pass.GradientOf(x);
-    if (!g) g = zeros({x.shape(), x.dtype()});
-    gradients.push_back(g.array());
-  }
-  return gradients;
 }
 
 }  // namespace plait
