@@ -11,7 +11,8 @@ namespace plait {
 void ReduceInto(std::initializer_list<ReduceInput> inputs, ReduceExpression expression,
                 Reduction reduction, uint64_t mask, double scale, void* y,
                 DType dtype) {
-  // Kept from call to call: clearing all of a program costs more than a small reduction.
+  // Kept from call to call: clearing all of a program costs more than a small
+  // reduction.
   thread_local PointwiseProgram program;
   program.num_inputs = program.num_constants = program.num_steps = 0;
   SmallVector<cpu::PointwiseInput, 4> data;
