@@ -11,6 +11,7 @@
 #include "convert.h"
 #include "ndarray_type.h"
 #include "op_function.h"
+#include "run/invoke.h"
 #include "run/push.h"
 
 namespace nb = nanobind;
@@ -47,6 +48,7 @@ NB_MODULE(_plait, m) {
   nb::set_leak_warnings(false);
   plait::GlobalBlockingHooks() = {ReleaseLock, TakeLock};
   plait::SetCallSite(PythonCallSite);
+  plait::AttachToEngine();
   try {
     AddNDArrayType(m.ptr());
     AddOpFunctionType(m.ptr());

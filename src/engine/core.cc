@@ -81,7 +81,15 @@ bool EngineCore::Full(int eighths) const {
   const auto over = [eighths](const Count& count, int64_t limit) {
     return count.load() > limit - limit / 8 * (8 - eighths);
   };
-  return over(pending_bytes_, run_ahead_) || over(pending_, kMostPending);
+  return over(pending_bytes_, RunAhead()) || over(pending_, kMostPending);
+}
+
+int64_t EngineCore::RunAhead() const {
+  const int64_t pending = pending_bytes_.load();
+  size_t (*used)() = used_bytes_.load(std::memory_order_relaxed);
+  if (used == nullptr || pending < kLeastRunAhead / 2) return run_ahead_;
+  const int64_t others = std::max<int64_t>(0, static_cast<int64_t>(used()) - pending);
+  return std::min(run_ahead_, std::max(kLeastRunAhead, others / 4));
 }
 
 // Whoever runs an operation must not wait here: it may be what makes room. When it has

@@ -25,6 +25,7 @@ class EngineCore : public Engine, protected ForkAware {
   void WaitAll() final;
   bool Idle() const final { return pending_.load(std::memory_order_acquire) == 0; }
   void SetObserver(EngineObserver observer) final;
+  void SetUsedBytes(size_t (*used)()) final { used_bytes_.store(used); }
   void ReportInline(const char* name, const char* layer, Lane lane, int64_t start_ns,
                     int64_t end_ns) final;
 
@@ -98,6 +99,7 @@ class EngineCore : public Engine, protected ForkAware {
   bool Full(int eighths) const;
   void WaitForRoom();
   Node* MakeNode(std::unique_ptr<Operation> op, UseList uses);
+  int64_t RunAhead() const;
   bool TakeVars(Node& node);
   void AwaitTurn(Node& node, Lock& lock);
   Ref<Failure> Await(Var& var, bool write);
@@ -107,6 +109,7 @@ class EngineCore : public Engine, protected ForkAware {
 
   const int64_t run_ahead_;
   Count pending_bytes_{0};
+  std::atomic<size_t (*)()> used_bytes_{nullptr};
   std::atomic<int> room_waiters_{0}, drain_waiters_{0};
   std::condition_variable room_, drained_;
   ObserverSlot observer_;

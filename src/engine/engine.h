@@ -135,6 +135,12 @@ class Engine {
   // Every operation pushed so far is done and destroyed.
   virtual bool Idle() const = 0;
 
+  // Gives a measure of the bytes that arrays use now. Results may then be pending up to
+  // a quarter of what is used beside them (at least kLeastRunAhead), within the limit:
+  // a small program that runs ahead should not need many times its memory.
+  virtual void SetUsedBytes(size_t (*used)()) = 0;
+  static constexpr int64_t kLeastRunAhead = int64_t{8} << 20;
+
   // Gives events of operations (also inline ones) to `observer`; nullptr: off. Several
   // threads may call it at once. When SetObserver returns, the one before is not being
   // called and never will be; an observer must not call it.

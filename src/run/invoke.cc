@@ -4,6 +4,7 @@
 
 #include "base/options.h"
 #include "engine/engine.h"
+#include "memory/storage.h"
 #include "run/push.h"
 #include "run/random.h"
 #include "run/tape.h"
@@ -149,6 +150,10 @@ void CopyInto(const NDArray& src, const NDArray& dst) {
   LazyProgram& program = LazyProgram::OfThisThread();
   program.Append(copy, *copy.defaults, {&src, 1}, {&dst, 1});
   if (!LazyEnabled()) program.Flush();
+}
+
+void AttachToEngine() {
+  Engine::Get().SetUsedBytes([] { return memory::GetStats(Device{}).live; });
 }
 
 void WaitAll() {

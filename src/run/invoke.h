@@ -18,6 +18,10 @@ namespace plait {
 Arrays Invoke(const OpDef& op, const ParamsRef& params, std::span<const NDArray> in,
               std::span<const NDArray> out = {});
 
+// Tells the engine how much memory arrays use, so that it can bound what runs ahead. A
+// front end calls it once, at its start.
+void AttachToEngine();
+
 // Waits for everything, also what is still lazy in any thread; throws the first
 // failure.
 void WaitAll();
