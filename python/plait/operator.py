@@ -144,7 +144,7 @@ def _all_dense(where, stypes):
 
 
 def register(reg_name):
-    """A decorator that registers a CustomOpProp class under the op_type of nd.Custom."""
+    """A decorator that registers a CustomOpProp class under an op_type."""
 
     def enter(cls):
         if not (isinstance(cls, type) and issubclass(cls, CustomOpProp)):
