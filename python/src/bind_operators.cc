@@ -42,6 +42,7 @@ nb::list SamplesOf(const std::string& name) {
     d["inputs"] = inputs;
     d["params"] = params;
     d["training"] = sample.training;
+    d["visible"] = op.CountVisible(*sample.params);
     samples.append(d);
   }
   return samples;

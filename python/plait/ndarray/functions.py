@@ -45,6 +45,8 @@ def _binary(array_op, scalar_op, reverse_op, function):
             return reverse(rhs, scalar=lhs)
         return function(lhs, rhs)
 
+    compute.__name__ = compute.__qualname__ = array_op[len("broadcast_") :]
+    compute.__doc__ = "%s, where either side may be a number." % array_op
     return compute
 
 
