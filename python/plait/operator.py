@@ -34,7 +34,7 @@ __all__ = [
 
 _props = {}
 
-# A forking thread holds Python's lock, which a callback under way needs to come to rest.
+# A forking thread holds Python's lock, which a callback under way needs to finish.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_plait.pause_engine, after_in_parent=_plait.resume_engine
@@ -138,8 +138,8 @@ def _all_dense(where, stypes):
         if stype not in ("default", "undefined"):
             raise MXNetTypeError(
                 "%s: array %d has storage type %r, which only an operator that defines "
-                "infer_storage_type and infer_storage_type_backward can take; 'default' "
-                "was expected" % (where, i, stype)
+                "infer_storage_type and infer_storage_type_backward can take; "
+                "'default' was expected" % (where, i, stype)
             )
 
 

@@ -146,7 +146,9 @@ def test_a_recorded_branch_that_no_loss_uses_is_dropped():  # M5
 def test_networks_give_back_their_memory():  # M6
     def once():
         net = nn.HybridSequential()
-        net.add(nn.Dense(64, activation="relu", in_units=256), nn.Dense(10, in_units=64))
+        net.add(
+            nn.Dense(64, activation="relu", in_units=256), nn.Dense(10, in_units=64)
+        )
         net.initialize()
         net.hybridize()
         return net(nd.ones((4, 256))).asnumpy()
@@ -175,8 +177,11 @@ def test_training_and_inference_alternate_in_a_hybridized_net():  # M9
     def build():
         mx.random.seed(2)
         net = nn.HybridSequential()
-        net.add(nn.Dense(8, activation="relu", in_units=5), nn.BatchNorm(in_channels=8),
-                nn.Dense(3, in_units=8))
+        net.add(
+            nn.Dense(8, activation="relu", in_units=5),
+            nn.BatchNorm(in_channels=8),
+            nn.Dense(3, in_units=8),
+        )
         net.initialize(mx.init.Xavier())
         return net
 
@@ -190,8 +195,11 @@ def test_training_and_inference_alternate_in_a_hybridized_net():  # M9
                 with autograd.record():
                     y = net(x)
                 y.backward()
-                grads = [p.grad().asnumpy() for p in net.collect_params().values()
-                         if p.grad_req != "null"]
+                grads = [
+                    p.grad().asnumpy()
+                    for p in net.collect_params().values()
+                    if p.grad_req != "null"
+                ]
             else:
                 y, grads = net(x), []
             results.append([y.asnumpy(), *grads])
@@ -202,8 +210,13 @@ def test_training_and_inference_alternate_in_a_hybridized_net():  # M9
 def test_a_planned_network_needs_no_more_than_an_eager_one():  # M10
     def block(channels):
         body = nn.HybridSequential()
-        body.add(nn.Conv2D(channels, 3, padding=1), nn.BatchNorm(),
-                 nn.Activation("relu"), nn.Conv2D(channels, 3, padding=1), nn.BatchNorm())
+        body.add(
+            nn.Conv2D(channels, 3, padding=1),
+            nn.BatchNorm(),
+            nn.Activation("relu"),
+            nn.Conv2D(channels, 3, padding=1),
+            nn.BatchNorm(),
+        )
         return body
 
     class Residual(gluon.HybridBlock):
@@ -238,7 +251,10 @@ def test_a_planned_network_needs_no_more_than_an_eager_one():  # M10
 @needs_proc
 def test_many_shapes_of_convolutions_do_not_pile_up():  # M11
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent("""
+        [
+            sys.executable,
+            "-c",
+            textwrap.dedent("""
             import resource
             import plait as mx
             from plait import nd
@@ -248,13 +264,18 @@ def test_many_shapes_of_convolutions_do_not_pile_up():  # M11
             w = nd.ones((8, 3, 3, 3))
             def once(i):
                 x = nd.ones((1, 3, 8 + i % 40, 8 + i // 40))
-                nd.Convolution(x, w, kernel=(3, 3), num_filter=8, no_bias=True).wait_to_read()
+                y = nd.Convolution(x, w, kernel=(3, 3), num_filter=8, no_bias=True)
+                y.wait_to_read()
             for i in range(50): once(i)
             start = resident()
             for i in range(50, 1050): once(i)
             print((resident() - start) >> 20)
-        """)],
-        capture_output=True, text=True, timeout=120)
+        """),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < 100
 
@@ -262,7 +283,9 @@ def test_many_shapes_of_convolutions_do_not_pile_up():  # M11
 @pytest.mark.parametrize("hybrid", [False, True])
 def test_a_trained_network_is_gone_at_once(hybrid):  # M12
     net = nn.HybridSequential()
-    net.add(nn.Dense(4, activation="relu"), nn.BatchNorm(), nn.Dropout(0.5), nn.Dense(1))
+    net.add(
+        nn.Dense(4, activation="relu"), nn.BatchNorm(), nn.Dropout(0.5), nn.Dense(1)
+    )
     net.initialize()
     if hybrid:
         net.hybridize()
