@@ -1,22 +1,23 @@
 #!/usr/bin/env bash
-# Installs Plait by pip into an empty environment, as a user does, and runs it there; then
-# runs the Python tests on the oldest NumPy that is supported.
+# Installs Plait by pip into an empty environment, as a user does, and runs it there:
+# with the newest NumPy, and with the oldest that has a wheel for this Python, all tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 env=$(mktemp -d)
 trap 'rm -rf "$env"' EXIT
 "${PYTHON:-python3}" -m venv "$env"
-"$env/bin/python" -m pip install -q --disable-pip-version-check .
-tests=$PWD/tests/python
-cd "$env"
-bin/python -c '
-import plait as mx
-assert "site-packages" in mx.__file__, mx.__file__
-print("plait", mx.__version__, "from a wheel:", (mx.nd.ones((2, 3)) + 1).sum().asscalar())'
+pip() { "$env/bin/python" -m pip "$1" -q --disable-pip-version-check "${@:2}"; }
+smoke=$PWD/tests/install/smoke.py tests=$PWD/tests/python
 
-# Python 3.12 and later never had this NumPy.
-if bin/python -c 'import sys; sys.exit(sys.version_info >= (3, 12))'; then
-  bin/python -m pip install -q --disable-pip-version-check numpy==1.23.5 pytest pytest-timeout
-  bin/python -m pytest -q -p no:cacheprovider "$tests"
+pip install .
+(cd "$env" && bin/python "$smoke")
+oldest=$("$env/bin/python" -c '
+import sys
+print({10: "1.23.5", 11: "1.23.5", 12: "1.26.4", 13: "2.1.0"}.get(sys.version_info[1], ""))')
+if [ -n "$oldest" ]; then
+  pip install "numpy==$oldest"
+  (cd "$env" && bin/python -W error "$smoke")
+  pip install pytest pytest-timeout
+  (cd "$env" && bin/python -m pytest -q -p no:cacheprovider "$tests")
 fi
