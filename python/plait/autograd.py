@@ -94,19 +94,19 @@ def grad(
     create_graph=False,
     train_mode=True,
 ):
-    """Gradients of the heads with respect to `variables`, as new arrays.
+    """Gradients of the heads with respect to `variables`: a list of new arrays, also
+    for one variable.
 
     With create_graph the computation is recorded, for gradients of gradients.
     """
     heads = _listed(heads)
-    single = isinstance(variables, NDArray)
     listed = _listed(variables)
     if not listed:
         raise MXNetValueError(
             "grad: variables is empty; at least one array was expected"
         )
     retain = create_graph if retain_graph is None else retain_graph
-    result = _plait.grad(
+    return _plait.grad(
         heads,
         listed,
         _head_gradients(heads, head_grads),
@@ -114,7 +114,6 @@ def grad(
         create_graph,
         train_mode,
     )
-    return result[0] if single else result
 
 
 def get_symbol(x):

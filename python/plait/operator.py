@@ -6,10 +6,8 @@ engine, when their arrays are ready. They may wait for arrays themselves. An exc
 in them is raised where their result is waited for.
 """
 
-import atexit
 import collections
 import functools
-import os
 import traceback
 
 from . import _plait
@@ -33,21 +31,6 @@ __all__ = [
 ]
 
 _props = {}
-
-# A forking thread holds Python's lock, which a callback under way needs to finish.
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_plait.pause_engine, after_in_parent=_plait.resume_engine
-    )
-
-
-@atexit.register
-def _finish():
-    """Callbacks cannot run once Python has ended."""
-    try:
-        _plait.waitall()
-    except Exception:  # it was not waited for, so nobody asked about it
-        pass
 
 
 class CustomOp:

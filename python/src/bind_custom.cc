@@ -158,13 +158,6 @@ void BindCustom(nb::module_& m) {
   m.def("push_callback", &PushCallback, nb::arg("name"), nb::arg("function"),
         nb::arg("reads"), nb::arg("writes"), nb::arg("training"),
         "Runs function(reads, writes) when the engine has the arrays ready.");
-  // A callback under way needs Python's lock to end, which a forking thread holds.
-  m.def(
-      "pause_engine", [] { Engine::Get().Pause(); },
-      nb::call_guard<nb::gil_scoped_release>());
-  m.def(
-      "resume_engine", [] { Engine::Get().Resume(); },
-      nb::call_guard<nb::gil_scoped_release>());
 }
 
 }  // namespace plait::python

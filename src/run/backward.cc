@@ -264,6 +264,24 @@ void Backward(std::span<const NDArray> heads, std::span<const NDArray> head_grad
         "expected");
 }
 
+namespace {
+
+// A gradient that depends on nothing recorded can be differentiated all the same: it
+// becomes the output of a node without inputs.
+NDArray Recorded(const NDArray& gradient) {
+  if (IsTracked(gradient)) return gradient;
+  NDArray constant = gradient.Detach();  // it may be the caller's head gradient
+  Ref<GradNode> node = MakeRef<GradNode>();
+  node->name = "constant";
+  node->custom = [](const std::vector<NDArray>&) { return std::vector<NDArray>(); };
+  node->output_specs.push_back({constant.shape(), constant.dtype()});
+  constant.body()->tape = Ref<TapeNode>(node.get());
+  constant.body()->tape_index = 0;
+  return constant;
+}
+
+}  // namespace
+
 std::vector<NDArray> Grad(std::span<const NDArray> heads,
                           std::span<const NDArray> variables,
                           std::span<const NDArray> head_gradients, bool retain_graph,
@@ -285,7 +303,7 @@ std::vector<NDArray> Grad(std::span<const NDArray> heads,
   for (const NDArray& x : variables) {
     Value g = pass.GradientOf(x);
     if (!g) g = zeros({x.shape(), x.dtype()});
-    gradients.push_back(g.array());
+    gradients.push_back(create_graph ? Recorded(g.array()) : g.array());
   }
   return gradients;
 }

@@ -139,7 +139,7 @@ def test_a_recorded_branch_that_no_loss_uses_is_dropped():  # M5
     first = steps(500)  # as far ahead as it may run
     start = resident()
     assert steps(1000) <= first
-    assert resident() - start < 20 * MB
+    assert resident() - start < 100 * MB  # keeping all would be 500 MB
 
 
 @needs_proc

@@ -119,6 +119,8 @@ def moveaxis(tensor, source, destination):
     def places(axes, what):
         axes = [axes] if isinstance(axes, (int, np.integer)) else list(axes)
         out = [a + tensor.ndim if a < 0 else a for a in axes]
+        if len(set(out)) != len(out):
+            raise MXNetValueError("moveaxis: repeated axis in %s %s" % (what, axes))
         for given, a in zip(axes, out):
             if not 0 <= a < tensor.ndim:
                 raise MXNetValueError(

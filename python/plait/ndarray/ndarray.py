@@ -17,6 +17,20 @@ from .functions import split_v2
 
 __all__ = ["NDArray", "waitall"] + creation.__all__ + functions.__all__
 
+# Tables by MXNet's numbers, which some scripts import.
+_STORAGE_TYPE_ID_TO_STR = {-1: "undefined", 0: "default", 1: "row_sparse", 2: "csr"}
+_STORAGE_TYPE_STR_TO_ID = {name: n for n, name in _STORAGE_TYPE_ID_TO_STR.items()}
+_DTYPE_MX_TO_NP = {-1: None} | dict(
+    enumerate(
+        numpy_type(name)
+        for name in (
+            "float32 float64 float16 uint8 int32 int8 int64 bool int16 uint16 uint32 "
+            "uint64 bfloat16"
+        ).split()
+    )
+)
+_DTYPE_NP_TO_MX = {t: n for n, t in _DTYPE_MX_TO_NP.items() if n != 12}
+
 _cast = op("Cast")
 _copy = op("_copy")
 _reshape = op("Reshape")

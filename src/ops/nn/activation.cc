@@ -23,7 +23,7 @@ Values Gradient(const ActivationParams& p, const GradArgs& g) {
   const Value &dy = g.dout(0), &y = g.out(0);
   switch (p.act_type) {
     case Act::kRelu:
-      return {dy * (y > 0.0)};
+      return {where(y > 0.0, dy, y)};  // y is else 0, or NaN, which is passed on
     case Act::kSigmoid:
       return {dy * (y * (1.0 - y))};
     case Act::kSoftrelu:

@@ -114,8 +114,9 @@ Value RcbrtDx(V y, V dy) {
 Value ReciprocalDx(V y, V dy) {
   return -(dy * square(y));
 }
+// Where y is not positive it is 0, or NaN, which is passed on.
 Value ReluDx(V y, V dy) {
-  return dy * (y > 0.0);
+  return where(y > 0.0, dy, y);
 }
 Value RsqrtDx(V y, V dy) {
   return dy * y * square(y) * -0.5;
