@@ -53,9 +53,8 @@ NDArray TakeArray(ByteReader& in) {
     if (stype != 0) {
       if (stype != 1 && stype != 2)
         in.Bad("has an array of unknown storage type ", stype);
-      Fail(ErrorKind::kNotImplemented, "load: the file has a ",
-           stype == 1 ? "row_sparse" : "csr",
-           " array; sparse arrays come with a later release");
+      in.Unsupported("has a ", stype == 1 ? "row_sparse" : "csr",
+                     " array; sparse arrays come with a later release");
     }
   } else if (magic != kV1) {  // V0: the magic is the number of axes
     const Shape shape = TakeShape(in, magic, false);
@@ -108,7 +107,7 @@ NamedArrays ParseParams(std::span<const char> bytes, const std::string& source) 
     in.Bad("has ", names, " names for ", count, " arrays");
   for (uint64_t i = 0; i < names; ++i) {
     const uint64_t length = in.Take<uint64_t>("a name");
-    content.names.emplace_back(in.TakeBytes(length, "a name"), length);
+    content.names.push_back(in.TakeText(length, "a name"));
   }
   return content;
 }

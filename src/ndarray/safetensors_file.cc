@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <set>
 
 #include "base/file.h"
 #include "ndarray/array_file.h"
@@ -55,6 +56,7 @@ class Header {
       }
       if (!Take(',') && Peek() != '}') Bad("an object's end");
     }
+    if (Peek() != '\0' || at_ < text_.size()) Bad("the header's end");
     return entries;
   }
 
@@ -84,37 +86,66 @@ class Header {
     std::string s;
     for (;;) {
       if (at_ >= text_.size()) Bad("a string's end");
-      char c = text_[at_++];
+      const char c = text_[at_++];
       if (c == '"') return s;
-      if (c == '\\') c = Escaped(s);
-      if (c != '\0') s += c;
+      if (static_cast<unsigned char>(c) < 0x20) Bad("a printed character");
+      if (c == '\\') {
+        AppendEscaped(s);
+      } else {
+        s += c;
+      }
     }
   }
-  // The character of an escape; those beyond ASCII are appended here, as UTF-8.
-  char Escaped(std::string& s) {
+  void AppendEscaped(std::string& s) {
     if (at_ >= text_.size()) Bad("an escaped character");
+    constexpr std::string_view kLetters = "ntrbf", kMeanings = "\n\t\r\b\f";
     const char c = text_[at_++];
-    if (c == 'n') return '\n';
-    if (c == 't') return '\t';
-    if (c == 'r') return '\r';
-    if (c == 'b') return '\b';
-    if (c == 'f') return '\f';
-    if (c != 'u') return c;
+    if (c == 'u') {
+      AppendUtf8(s, CodePoint());
+    } else if (const size_t i = kLetters.find(c); i != kLetters.npos) {
+      s += kMeanings[i];
+    } else {
+      s += c;
+    }
+  }
+  // The character of \uXXXX; those beyond 16 bits are written as two.
+  unsigned CodePoint() {
+    const unsigned code = HexDigits();
+    if (code < 0xD800 || code > 0xDFFF) return code;
+    if (code > 0xDBFF || text_.substr(at_, 2) != "\\u") Bad("a pair of surrogates");
+    at_ += 2;
+    const unsigned low = HexDigits();
+    if (low < 0xDC00 || low > 0xDFFF) Bad("a pair of surrogates");
+    return 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
+  }
+  unsigned HexDigits() {
     unsigned code = 0;
+    const char* begin = text_.data() + at_;
     if (at_ + 4 > text_.size() ||
-        std::from_chars(text_.data() + at_, text_.data() + at_ + 4, code, 16).ptr !=
-            text_.data() + at_ + 4)
+        std::from_chars(begin, begin + 4, code, 16).ptr != begin + 4)
       Bad("four hexadecimal digits");
     at_ += 4;
-    if (code < 0x80) return static_cast<char>(code);
-    if (code < 0x800) {
+    return code;
+  }
+  static void AppendUtf8(std::string& s, unsigned code) {
+    const auto tail = [&](int shift) {
+      s += static_cast<char>(0x80 | (code >> shift & 0x3F));
+    };
+    if (code < 0x80) {
+      s += static_cast<char>(code);
+    } else if (code < 0x800) {
       s += static_cast<char>(0xC0 | code >> 6);
-    } else {
+      tail(0);
+    } else if (code < 0x10000) {
       s += static_cast<char>(0xE0 | code >> 12);
-      s += static_cast<char>(0x80 | (code >> 6 & 0x3F));
+      tail(6);
+      tail(0);
+    } else {
+      s += static_cast<char>(0xF0 | code >> 18);
+      tail(12);
+      tail(6);
+      tail(0);
     }
-    s += static_cast<char>(0x80 | (code & 0x3F));
-    return '\0';
   }
 
   uint64_t Number() {
@@ -184,6 +215,24 @@ class Header {
   const ByteReader& file_;
 };
 
+// The format's rule: the tensors cover all of the data, each byte once.
+void CheckCover(std::vector<Header::Entry> entries, size_t size, const ByteReader& in) {
+  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+  });
+  uint64_t covered = 0;
+  std::set<std::string> names;
+  for (const Header::Entry& e : entries) {
+    if (!names.insert(e.name).second) in.Bad("has two tensors of name ", e.name);
+    if (e.begin != covered)
+      in.Bad("has tensor ", e.name, " at byte ", e.begin, " of the data; byte ",
+             covered, " was expected");
+    covered = e.end;
+  }
+  if (covered != size)
+    in.Bad("has ", size, " bytes of data, but tensors for ", covered);
+}
+
 std::string Quoted(const std::string& name) {
   std::string s = "\"";
   for (char c : name) {
@@ -242,10 +291,11 @@ NamedArrays LoadSafetensors(const std::string& path) {
   ByteReader in(file.bytes(), path);
   const uint64_t length = in.Take<uint64_t>("its head");
   if (length > kMaxHeader) in.Bad("says its header has ", length, " bytes");
-  const std::string_view text(in.TakeBytes(length, "its header"), length);
+  const std::string text = in.TakeText(length, "a header");
   const std::span<const char> data = file.bytes().subspan(in.offset());
+  const std::vector<Header::Entry> entries = Header(text, in).Read();
   NamedArrays content;
-  for (const Header::Entry& e : Header(text, in).Read()) {
+  for (const Header::Entry& e : entries) {
     size_t bytes = SizeOf(e.dtype);
     for (int64_t n : e.shape) {
       if (__builtin_mul_overflow(bytes, static_cast<size_t>(n), &bytes))
@@ -259,6 +309,7 @@ NamedArrays LoadSafetensors(const std::string& path) {
     content.arrays.push_back(
         NDArray::FromHost(data.data() + e.begin, e.shape, e.dtype));
   }
+  CheckCover(entries, data.size(), in);
   return content;
 }
 

@@ -1,13 +1,14 @@
 """Saving and loading arrays: MXNet's .params, NumPy's .npz, and safetensors."""
 
 import os
+import zipfile
 
 import numpy as np
 
 from .. import _plait
-from ..error import MXNetTypeError, MXNetValueError
+from ..error import MXNetError, MXNetOSError, MXNetTypeError, MXNetValueError
 from . import ndarray as _nd
-from ._core import NDArray
+from ._core import NDArray, bfloat16
 
 __all__ = ["zeros", "empty", "array", "load", "load_frombuffer", "save"]
 
@@ -50,13 +51,46 @@ def save(fname, data):
 
 def _save_npz(fname, names, arrays):
     names = names or ["arr_%d" % i for i in range(len(arrays))]
-    aside = fname + ".part.npz"
+    values = [a.asnumpy() for a in arrays]  # errors of the computation come first
+    aside = "%s.part%d" % (fname, os.getpid())
     try:
-        np.savez(aside, **{n: a.asnumpy() for n, a in zip(names, arrays)})
+        with open(aside, "wb") as file:
+            # Not numpy.savez: that takes some names as its own arguments.
+            with zipfile.ZipFile(file, "w") as archive:
+                for name, value in zip(names, values):
+                    with archive.open(name + ".npy", "w", force_zip64=True) as entry:
+                        np.lib.format.write_array(entry, value, allow_pickle=False)
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(aside, fname)
+    except OSError as e:
+        raise MXNetOSError("save: %s: %s" % (fname, e.strerror or e)) from None
     finally:
         if os.path.exists(aside):
             os.remove(aside)
+
+
+def _load_npz(fname):
+    try:
+        with zipfile.ZipFile(fname) as archive:
+            return {
+                name[: -len(".npy")]: _array_of_entry(archive, name)
+                for name in archive.namelist()
+                if name.endswith(".npy")
+            }
+    except MXNetError:
+        raise
+    except Exception as e:  # of many classes, when bytes are damaged
+        text = getattr(e, "strerror", None) or "%s: %s" % (type(e).__name__, e)
+        raise MXNetOSError("load: %s: %s" % (fname, text)) from e
+
+
+def _array_of_entry(archive, name):
+    with archive.open(name) as entry:
+        value = np.lib.format.read_array(entry, allow_pickle=False)
+    if value.dtype != bfloat16:
+        value = value.astype(value.dtype.newbyteorder("="), copy=False)
+    return _plait.from_buffer(np.asarray(value, order="C"), None, 1, 0)
 
 
 def load(fname):
@@ -65,11 +99,7 @@ def load(fname):
         raise MXNetTypeError("load: fname required to be a string")
     fname = os.fspath(fname)
     if fname.endswith(".npz"):
-        with np.load(fname, allow_pickle=False) as file:
-            return {
-                n: _plait.from_buffer(np.asarray(file[n], order="C"), None, 1, 0)
-                for n in file.files
-            }
+        return _load_npz(fname)
     if fname.endswith(".safetensors"):
         names, arrays = _plait.load_safetensors(fname)
         return dict(zip(names, arrays))
