@@ -1,4 +1,4 @@
-"""What an installed Plait must do with the NumPy beside it; tools/try_wheel.sh runs it."""
+"""What an installed Plait must do with the NumPy beside it (tools/try_wheel.sh)."""
 
 import tempfile
 
