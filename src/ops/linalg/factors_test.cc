@@ -255,6 +255,16 @@ TEST(KhatriRao, MultipliesColumnByColumn) {
       ErrorKind::kValue, {"khatri_rao", "(2, 3)", "(2, 2)"});
 }
 
+TEST(Trian, PacksUpperTrianglesByColumns) {
+  const NDArray a = Array({3, 3}, {0, 1, 2, 3, 4, 5, 6, 7, 8});
+  ExpectNear(Call1("_linalg_extracttrian", {a}), {0, 3, 4, 6, 7, 8});
+  const Attrs upper = {{"lower", "False"}};
+  ExpectNear(Call1("_linalg_extracttrian", {a}, upper), {0, 1, 4, 2, 5, 8});
+  ExpectNear(Call1("_linalg_extracttrian", {a}, {{"offset", "-1"}}), {3, 6, 7});
+  ExpectNear(Call1("_linalg_maketrian", {Ramp({6})}, upper),
+             {0, 1, 3, 0, 2, 4, 0, 0, 5});
+}
+
 TEST(Trian, PacksRowsAsTheDocumentationShows) {
   const NDArray a = Array({3}, {1, 2, 3});
   ExpectNear(Call1("_linalg_maketrian", {a}), {1, 0, 2, 3});
