@@ -52,11 +52,7 @@ struct ThreadProgram {
     }
   }
   ~ThreadProgram() {
-    try {
-      program->Flush();
-    } catch (...) {
-      // No memory for the values: they stay pending, and their readers will see why.
-    }
+    program->Flush();
     const std::lock_guard lock(AllMutex());
     FreePrograms().push_back(program);
   }
@@ -352,6 +348,12 @@ Arrays LazyProgram::Append(const OpDef& op, const Params& params,
         (program_.num_steps >= kManySteps && n >= kWorthAPush &&
          Engine::Get().Idle())) {
       FlushLocked();
+      // No memory shows here, where it was asked for.
+      for (const NDArray& y : results) {
+        if (y.body()->pending.load(std::memory_order_acquire) != nullptr) {
+          y.body()->Materialize();
+        }
+      }
     }
     return results;
   }

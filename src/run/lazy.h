@@ -78,7 +78,8 @@ class LazyProgram final : public Pending {
   NDArray Bind(Pw value, const NDArray* dest, Device device);
   void Overwrite(ArrayBody* dest, int step);
   bool SoleOwner(const ArrayBody* body) const;
-  void Place(PointwiseProgram& program, SmallVector<LazyOutput, 4>& outputs);
+  SmallVector<ArrayBody*, 2> TakeOwners(int step);
+  void Place(SmallVector<LazyOutput, 4>& outputs, SmallVector<ArrayBody*, 8>& placed);
   void PushProgram(const SmallVector<LazyOutput, 4>& outputs);
 
   std::mutex mutex_;

@@ -1,6 +1,8 @@
 // LazyProgram: turning what waits into one engine operation.
 
 #include <algorithm>
+#include <atomic>
+#include <exception>
 #include <memory>
 #include <utility>
 
@@ -15,6 +17,20 @@ namespace {
 
 // Time of a step for one element in nanoseconds on one thread, for the inline decision.
 constexpr double kStepNanoseconds = 0.03, kLoadNanoseconds = 0.03;
+
+// What an array waits for whose value found no memory: whoever wants it gets the error.
+class Unplaced final : public Pending {
+ public:
+  Unplaced(std::exception_ptr error, size_t bodies) : error_(error), bodies_(bodies) {}
+  void Flush() override { std::rethrow_exception(error_); }
+  void Forget(ArrayBody*) noexcept override {
+    if (bodies_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  }
+
+ private:
+  const std::exception_ptr error_;
+  std::atomic<size_t> bodies_;
+};
 
 // A flushed program on its way through the engine.
 class LazyOperation final : public Operation {
@@ -81,20 +97,50 @@ void Prune(PointwiseProgram& p) {
 
 }  // namespace
 
-void LazyProgram::Place(PointwiseProgram& final, SmallVector<LazyOutput, 4>& outputs) {
-  const int64_t n = space_.size();
+// Takes the arrays that wait for a step out of its list.
+SmallVector<ArrayBody*, 2> LazyProgram::TakeOwners(int step) {
+  SmallVector<ArrayBody*, 2> bodies;
+  for (ArrayBody* b = owners_[step]; b != nullptr;) {
+    bodies.push_back(b);
+    b = std::exchange(b->next_owner, nullptr);
+  }
+  owners_[step] = nullptr;
+  return bodies;
+}
+
+// Finds memory for what the flush writes. The arrays know it from here on, but nobody
+// can read it before the push, as `pending` and the marks are still there. Arrays that
+// find none keep the error; all others get their values.
+void LazyProgram::Place(SmallVector<LazyOutput, 4>& outputs,
+                        SmallVector<ArrayBody*, 8>& placed) {
+  PointwiseProgram& p = program_;
+  p.num_outputs = 0;
+  const auto add = [&](int step, LazyOutput output) {
+    p.outputs[p.num_outputs++] = {PointwiseArg::kStep, static_cast<uint8_t>(step)};
+    outputs.push_back(std::move(output));
+  };
   for (Slot& slot : slots_) {
     if (slot.write_step < 0) continue;
-    final.outputs[final.num_outputs++] = {PointwiseArg::kStep,
-                                          static_cast<uint8_t>(slot.write_step)};
-    outputs.push_back({slot.chunk, slot.offset, slot.dtype, false});
+    add(slot.write_step, {slot.chunk, slot.offset, slot.dtype, false});
   }
-  for (int i = 0; i < program_.num_steps; ++i) {
+  for (int i = 0; i < p.num_steps; ++i) {
     if (owners_[i] == nullptr) continue;
-    const DType dtype = program_.steps[i].dtype;
-    final.outputs[final.num_outputs++] = {PointwiseArg::kStep, static_cast<uint8_t>(i)};
-    outputs.push_back(
-        {Chunk::New(owners_[i]->device, n * SizeOf(dtype)), 0, dtype, true});
+    const DType dtype = p.steps[i].dtype;
+    const Device device = owners_[i]->device;
+    const SmallVector<ArrayBody*, 2> bodies = TakeOwners(i);
+    Ref<Chunk> chunk;
+    try {
+      chunk = Chunk::New(device, space_.size() * SizeOf(dtype));
+    } catch (const Error&) {
+      auto* refused = new Unplaced(std::current_exception(), bodies.size());
+      for (ArrayBody* b : bodies) b->pending.store(refused, std::memory_order_release);
+      continue;
+    }
+    for (ArrayBody* b : bodies) {
+      b->Place(chunk);
+      placed.push_back(b);
+    }
+    add(i, {std::move(chunk), 0, dtype, true});
   }
 }
 
@@ -112,30 +158,14 @@ void LazyProgram::Reset() {
 
 void LazyProgram::FlushLocked() {
   if (slots_.empty() && program_.num_steps == 0) return;
-  program_.num_outputs = 0;
   SmallVector<LazyOutput, 4> outputs;
-  Place(program_, outputs);  // may throw for lack of memory: nothing has changed then
-  // The arrays know their memory from here on; nobody can read it before the push, as
-  // `pending` and the marks are still there.
-  size_t k = 0;
-  while (k < outputs.size() && !outputs[k].fresh) ++k;
-  SmallVector<ArrayBody*, 8> bodies;
-  for (int i = 0; i < program_.num_steps; ++i) {
-    if (owners_[i] == nullptr) continue;
-    for (ArrayBody* b = owners_[i]; b != nullptr;) {
-      ArrayBody* next = std::exchange(b->next_owner, nullptr);
-      b->Place(outputs[k].chunk);
-      bodies.push_back(b);
-      b = next;
-    }
-    owners_[i] = nullptr;
-    ++k;
-  }
+  SmallVector<ArrayBody*, 8> placed;
+  Place(outputs, placed);
   if (!outputs.empty() && space_.size() > 0) {
     Prune(program_);
     PushProgram(outputs);
   }
-  for (ArrayBody* b : bodies) b->pending.store(nullptr, std::memory_order_release);
+  for (ArrayBody* b : placed) b->pending.store(nullptr, std::memory_order_release);
   Reset();
 }
 

@@ -130,6 +130,18 @@ TEST(Lazy, WrongShapesThrowAtTheCallAndLeaveEverythingAsItWas) {
   EXPECT_EQ(ValuesOf(pending), (std::vector<double>{2, 3}));
 }
 
+TEST(Lazy, AResultWithoutMemoryFailsAloneAndWhatFollowsWorks) {
+  const Device cpu;
+  const NDArray small = Make({2}, {1, 2});
+  const NDArray row = NDArray::Empty({1, 6000}), column = NDArray::Empty({6000, 1});
+  memory::SetLimit(cpu, size_t{64} << 20);
+  const NDArray huge = CallOp("broadcast_add", {row, column});
+  EXPECT_THROW(huge.WaitToRead(), Error);
+  EXPECT_THROW(CallOp("negative", {huge}).WaitToRead(), Error);
+  EXPECT_EQ(ValuesOf(Scalar("_plus_scalar", small, 1)), (std::vector<double>{2, 3}));
+  memory::SetLimit(cpu, 0);
+}
+
 // ---------------------------------------------------------------- random programs
 
 // A sequence of calls on a few arrays, the same for the same seed.

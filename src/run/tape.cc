@@ -77,7 +77,9 @@ GradNode::~GradNode() {
 NDArray Untracked(const NDArray& x) {
   ArrayBody* body = x.body();
   if (Pending* p = body->pending.load(std::memory_order_acquire)) {
-    Ref<ArrayBody> twin = static_cast<LazyProgram*>(p)->Share(body);
+    // Null where there was no memory for the value: Detach says so.
+    auto* program = dynamic_cast<LazyProgram*>(p);
+    Ref<ArrayBody> twin = program != nullptr ? program->Share(body) : nullptr;
     if (twin) return NDArray(std::move(twin));
   }
   return x.Detach();
