@@ -29,7 +29,8 @@ bool Infer(const P& p, Specs& in, Specs& out) {
   if (!anchor.known() || !label.known() || !pred.known()) return true;
   const bool fits = anchor.rank() == 3 && anchor[0] == 1 && anchor[2] == 4 &&
                     label.rank() == 3 && label[2] >= 5 && pred.rank() == 3 &&
-                    pred[0] == label[0] && pred[2] == anchor[1];
+                    pred[0] == label[0] && pred[1] > 0 && pred[2] == anchor[1] &&
+                    anchor[1] > 0;
   Check(fits, kOp, ": anchor ", anchor, ", label ", label, " and cls_pred ", pred,
         " do not match; (1, anchors, 4), (batch, boxes, at least 5) and (batch, "
         "classes, anchors) were expected");
