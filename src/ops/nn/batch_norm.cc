@@ -64,31 +64,58 @@ Norm NormOf(const P& p, const Shape& x) {
           .eps = p.eps};
 }
 
+template <typename A>
+void FollowMoments(const P& p, const View& mean, const std::vector<A>& variance,
+                   const KernelArgs& args) {
+  const A momentum = static_cast<A>(p.momentum);
+  A *moving_mean = args.in[3].data<A>(), *moving_var = args.in[4].data<A>();
+  for (size_t c = 0; c < variance.size(); ++c) {
+    const A m = mean.data<A>()[c], var = variance[c];
+    moving_mean[c] = moving_mean[c] * momentum + m * (1 - momentum);
+    moving_var[c] = moving_var[c] * momentum + var * (1 - momentum);
+  }
+}
+
 // In training the batch's own statistics are used, and the moving ones follow them.
-template <auto kStats, auto kApply>
+// kNormalise computes them and y, kApply y from those that are given.
+template <auto kNormalise, auto kApply>
 void Forward(const P& p, const KernelArgs& args) {
   const Norm norm = NormOf(p, args.in[0].shape());
-  const View &x = args.in[0], &mean = args.out[1], &inverse = args.out[2];
+  const View &x = args.in[0], &gamma = args.in[1], &beta = args.in[2];
+  const View &y = args.out[0], &mean = args.out[1], &inverse = args.out[2];
+  const bool own = args.training && !p.use_global_stats;
+  if (own && norm.Count(0b101) == 0) return;
   VisitStats(mean.dtype, [&]<typename A>() {
-    A *moving_mean = args.in[3].data<A>(), *moving_var = args.in[4].data<A>();
-    const A eps = static_cast<A>(p.eps), momentum = static_cast<A>(p.momentum);
-    if (args.training && !p.use_global_stats) {
-      if (norm.Count(0b101) == 0) return;
-      std::vector<A> variance(static_cast<size_t>(norm.sizes[1]));
-      kStats(norm, x, mean, inverse, variance.data());
-      for (int64_t c = 0; c < norm.sizes[1]; ++c) {
-        const A m = mean.data<A>()[c], var = variance[c];
-        moving_mean[c] = moving_mean[c] * momentum + m * (1 - momentum);
-        moving_var[c] = moving_var[c] * momentum + var * (1 - momentum);
-      }
-    } else {
-      for (int64_t c = 0; c < norm.sizes[1]; ++c) {
-        mean.data<A>()[c] = moving_mean[c];
-        inverse.data<A>()[c] = A(1) / std::sqrt(moving_var[c] + eps);
-      }
+    const int64_t channels = norm.sizes[1];
+    if (own) {
+      std::vector<A> variance(static_cast<size_t>(channels));
+      kNormalise(norm, x, gamma, beta, y, mean, inverse, variance.data());
+      return FollowMoments(p, mean, variance, args);
     }
+    const A eps = static_cast<A>(p.eps);
+    for (int64_t c = 0; c < channels; ++c) {
+      mean.data<A>()[c] = args.in[3].data<A>()[c];
+      inverse.data<A>()[c] = A(1) / std::sqrt(args.in[4].data<A>()[c] + eps);
+    }
+    kApply(norm, x, gamma, beta, mean, inverse, y);
   });
-  kApply(norm, x, args.in[1], args.in[2], mean, inverse, args.out[0]);
+}
+
+template <auto kStats, auto kApply>
+void InTwoSteps(const Norm& norm, const View& x, const View& gamma, const View& beta,
+                const View& y, const View& mean, const View& third, void* variance) {
+  kStats(norm, x, mean, third, variance);
+  kApply(norm, x, gamma, beta, mean, third, y);
+}
+
+constexpr auto FusedForward = Forward<FusedNormForward, FusedNormApply>;
+constexpr auto RunsForward =
+    Forward<InTwoSteps<RunsNormStats, RunsNormApply>, RunsNormApply>;
+constexpr auto PlainForward =
+    Forward<InTwoSteps<PlainNormStats, PlainNormApply>, PlainNormApply>;
+
+const char* FusedDeclines(const P& p, const Specs& in, const Specs&) {
+  return FusedNormDeclines(NormOf(p, in[0].shape), in[0].dtype, in[1].dtype);
 }
 
 // With the moving statistics, y is linear in x.
@@ -169,8 +196,9 @@ OpSpec<P> Spec(const char* name, const char* doc, std::vector<Param<P>> params) 
       .infer = Infer,
       .gradient = Gradient,
       .uses = {.in = 0b11, .out = 0b110},
-      .cpu = {{"runs", Forward<RunsNormStats, RunsNormApply>},
-              {"plain", Forward<PlainNormStats, PlainNormApply>}},
+      .cpu = {{"fused", FusedForward, FusedDeclines},
+              {"runs", RunsForward},
+              {"plain", PlainForward}},
       .uses_training = true,
       .cost =
           [](const P&, const Specs& in, const Specs&) {
@@ -208,9 +236,9 @@ const OpDef& sync_batch_norm = []() -> const OpDef& {
                           std::move(params)));
 }();
 
-template <auto kStats, auto kApply>
+template <auto kForward>
 void ForwardRelu(const P& p, const KernelArgs& args) {
-  Forward<kStats, kApply>(p, args);
+  kForward(p, args);
   const View& y = args.out[0];
   RunExpression({&y, 1}, {&y, 1}, y.shape(),
                 [](PwCall& c) { c.Return(Call(Fn::kRelu, c.in(0))); });
@@ -230,8 +258,9 @@ const OpDef& batch_norm_relu = []() -> const OpDef& {
       Spec("_contrib_BatchNormWithReLU", "relu(BatchNorm(x)).", AllParams());
   spec.gradient = ReluGradient;
   spec.uses = {.in = 0b11, .out = 0b111};
-  spec.cpu = {{"runs", ForwardRelu<RunsNormStats, RunsNormApply>},
-              {"plain", ForwardRelu<PlainNormStats, PlainNormApply>}};
+  spec.cpu = {{"fused", ForwardRelu<FusedForward>, FusedDeclines},
+              {"runs", ForwardRelu<RunsForward>},
+              {"plain", ForwardRelu<PlainForward>}};
   return Register<P>(std::move(spec));
 }();
 

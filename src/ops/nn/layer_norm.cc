@@ -130,6 +130,17 @@ const char* RunsDeclines(const P& p, const Specs& in, const Specs&) {
   return HasRuns(NormOf(p, in[0].shape, in[1].shape)) ? nullptr : "no contiguous runs";
 }
 
+template <typename P>
+void FusedForward(const P& p, const KernelArgs& args) {
+  FusedNormForward(NormOf(p, args.in[0].shape(), args.in[1].shape()), args.in[0],
+                   args.in[1], args.in[2], args.out[0], args.out[1], args.out[2]);
+}
+template <typename P>
+const char* FusedDeclines(const P& p, const Specs& in, const Specs&) {
+  return FusedNormDeclines(NormOf(p, in[0].shape, in[1].shape), in[0].dtype,
+                           in[1].dtype);
+}
+
 // Gradients of mean and std, where they are shown, count as zero.
 template <typename P>
 Values Gradient(const P& p, const GradArgs& g) {
@@ -171,7 +182,8 @@ const OpDef& layer_norm = Register<LayerNormParams>({
     .infer = Infer<LayerNormParams>,
     .gradient = Gradient<LayerNormParams>,
     .uses = kUses,
-    .cpu = {{"runs", RunsForward<LayerNormParams>, RunsDeclines<LayerNormParams>},
+    .cpu = {{"fused", FusedForward<LayerNormParams>, FusedDeclines<LayerNormParams>},
+            {"runs", RunsForward<LayerNormParams>, RunsDeclines<LayerNormParams>},
             {"plain", Forward<LayerNormParams>}},
     .cost = Cost<LayerNormParams>,
     .samples = {{{Normal({3, 4}), Normal({4}), Normal({4})}},
@@ -195,7 +207,8 @@ const OpDef& group_norm = Register<GroupNormParams>({
     .infer = Infer<GroupNormParams>,
     .gradient = Gradient<GroupNormParams>,
     .uses = kUses,
-    .cpu = {{"runs", RunsForward<GroupNormParams>, RunsDeclines<GroupNormParams>},
+    .cpu = {{"fused", FusedForward<GroupNormParams>, FusedDeclines<GroupNormParams>},
+            {"runs", RunsForward<GroupNormParams>, RunsDeclines<GroupNormParams>},
             {"plain", Forward<GroupNormParams>}},
     .cost = Cost<GroupNormParams>,
     .samples = {{{Normal({2, 4, 3}), Normal({2}), Normal({2})}, {.num_groups = 2}},
@@ -216,7 +229,9 @@ const OpDef& instance_norm = Register<InstanceNormParams>({
     .infer = Infer<InstanceNormParams>,
     .gradient = Gradient<InstanceNormParams>,
     .uses = kUses,
-    .cpu = {{"runs", RunsForward<InstanceNormParams>, RunsDeclines<InstanceNormParams>},
+    .cpu = {{"fused", FusedForward<InstanceNormParams>,
+             FusedDeclines<InstanceNormParams>},
+            {"runs", RunsForward<InstanceNormParams>, RunsDeclines<InstanceNormParams>},
             {"plain", Forward<InstanceNormParams>}},
     .cost = Cost<InstanceNormParams>,
     .samples = {{{Normal({2, 3, 4}), Normal({3}), Normal({3})}},

@@ -72,6 +72,19 @@ void RunsNormBackward(const Norm& norm, const View& dy, const View& x,
                       const View& gamma, const View& mean, const View& third,
                       const View& dx, const View& dgamma, const View& dbeta);
 
+// The same for float32 and float64 by vectors, each group in the cache from the first
+// pass to the last. The first says why not, or nullptr. `variance` as above.
+const char* FusedNormDeclines(const Norm& norm, DType x, DType gamma);
+void FusedNormForward(const Norm& norm, const View& x, const View& gamma,
+                      const View& beta, const View& y, const View& mean,
+                      const View& third, void* variance = nullptr);
+void FusedNormApply(const Norm& norm, const View& x, const View& gamma,
+                    const View& beta, const View& mean, const View& third,
+                    const View& y);
+void FusedNormBackward(const Norm& norm, const View& dy, const View& x,
+                       const View& gamma, const View& mean, const View& third,
+                       const View& dx, const View& dgamma, const View& dbeta);
+
 // Applies the backward operator: dx, dgamma, dbeta.
 Values NormBackward(const Norm& norm, const Value& dy, const Value& x,
                     const Value& gamma, const Value& mean, const Value& third);

@@ -49,6 +49,14 @@ const char* RunsDeclines(const Norm& norm, const Specs&, const Specs&) {
   return HasRuns(norm) ? nullptr : "no contiguous runs";
 }
 
+void Fused(const Norm& norm, const KernelArgs& args) {
+  FusedNormBackward(norm, args.in[0], args.in[1], args.in[2], args.in[3], args.in[4],
+                    args.out[0], args.out[1], args.out[2]);
+}
+const char* FusedDeclines(const Norm& norm, const Specs& in, const Specs&) {
+  return FusedNormDeclines(norm, in[1].dtype, in[2].dtype);
+}
+
 std::vector<int64_t> AxesNotIn(int axes) {
   std::vector<int64_t> result;
   for (int i = 0; i < 4; ++i) {
@@ -134,7 +142,9 @@ const OpDef& norm_backward = Register<Norm>({
     .infer = Infer,
     .gradient = Gradient,
     .uses = {.in = 0b111},
-    .cpu = {{"runs", Runs, RunsDeclines}, {"plain", Plain}},
+    .cpu = {{"fused", Fused, FusedDeclines},
+            {"runs", Runs, RunsDeclines},
+            {"plain", Plain}},
     .samples = {{{Given(Normal({2, 3, 4})), Given(Normal({2, 3, 4})),
                   Given(Normal({3})), Given(Normal({3})), Given(Uniform({3}, 1, 2))},
                  {.sizes = {2, 3, 4, 1}, .stats_axes = 0b10, .affine_axes = 0b10}},
