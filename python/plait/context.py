@@ -4,6 +4,7 @@ import threading
 import warnings
 
 from .base import ClassPropertyMeta, classproperty
+from .error import MXNetKeyError
 
 __all__ = [
     "Context",
@@ -42,7 +43,7 @@ class Context(metaclass=ClassPropertyMeta):
             self.device_id = device_type.device_id
             return
         if device_type not in _TYPES:
-            raise KeyError(
+            raise MXNetKeyError(
                 "Context: unknown device type %r; expected one of %s"
                 % (device_type, ", ".join(_TYPES))
             )

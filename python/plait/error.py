@@ -35,6 +35,12 @@ class MXNetOSError(MXNetError, OSError):
     """A file could not be read or written."""
 
 
+class MXNetKeyError(MXNetError, KeyError):
+    """A name that stands for nothing."""
+
+    __str__ = Exception.__str__  # KeyError's puts quotes around the text
+
+
 class MXNetAttributeError(MXNetError, AttributeError):
     """A name that Plait does not have, or does not have yet."""
 

@@ -2,6 +2,7 @@
 
 #include "dlpack.h"
 
+#include <algorithm>
 #include <memory>
 
 #include "base/error.h"
@@ -77,7 +78,9 @@ void DropCapsule(PyObject* capsule) {
 }
 
 bool IsContiguous(const DLTensor& t) {
-  if (t.strides == nullptr) return true;
+  if (t.strides == nullptr ||
+      std::find(t.shape, t.shape + t.ndim, 0) != t.shape + t.ndim)
+    return true;  // strides between no elements mean nothing
   int64_t step = 1;
   for (int i = t.ndim - 1; i >= 0; --i) {
     if (t.shape[i] != 1 && t.strides[i] != step) return false;
@@ -116,6 +119,12 @@ PyObject* ToDLPack(const NDArray& a) {
 }
 
 NDArray FromDLPack(PyObject* capsule) {
+  Check(PyCapsule_CheckExact(capsule), ErrorKind::kType, "from_dlpack: got ",
+        Py_TYPE(capsule)->tp_name,
+        "; a DLPack capsule, or an object with __dlpack__, was expected");
+  Check(PyCapsule_IsValid(capsule, "dltensor"),
+        "from_dlpack: the capsule is not named dltensor; one that was not used yet was "
+        "expected");
   auto* tensor =
       static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, "dltensor"));
   if (tensor == nullptr) throw PythonError();

@@ -85,6 +85,16 @@ def dtype_name(dtype):
     return _plait.dtype_name(dtype)
 
 
+def number_of(value, what):
+    """A float of anything that is a number; `what` is for the error's text."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise error.MXNetTypeError(
+            "%s is %r; a number was expected" % (what, value)
+        ) from None
+
+
 def op(name):
     """The callable of an operator."""
     return _plait.op_function(name, name)

@@ -4,7 +4,15 @@ import numpy as np
 
 from .. import _plait
 from ..error import MXNetTypeError, MXNetValueError
-from ._core import NDArray, bfloat16, device_of, dtype_name, numpy_type, op
+from ._core import (
+    NDArray,
+    bfloat16,
+    device_of,
+    dtype_name,
+    number_of,
+    numpy_type,
+    op,
+)
 
 __all__ = [
     "array",
@@ -35,7 +43,8 @@ def full(shape, val, ctx=None, dtype=None, out=None):
         out[:] = val
         return out
     shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
-    return _full(shape=shape, value=float(val), dtype=dtype_name(dtype), ctx=ctx)
+    value = number_of(val, "full: val")
+    return _full(shape=shape, value=value, dtype=dtype_name(dtype), ctx=ctx)
 
 
 def zeros(shape, ctx=None, dtype=None, stype=None, **kwargs):

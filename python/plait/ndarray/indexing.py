@@ -6,6 +6,7 @@ import numpy as np
 
 from .. import _plait
 from ..error import MXNetIndexError, MXNetRuntimeError, MXNetTypeError, MXNetValueError
+from . import creation
 from ._core import NDArray, numpy_type, op
 
 _INTS = (int, np.integer)
@@ -224,15 +225,13 @@ def _leading_array(key):
 def _get_advanced(a, key):
     lead = _leading_array(key)
     if lead is not None:
-        from .ndarray import array
-
         if isinstance(lead, np.ndarray):
             n = a.shape[0]
             if lead.size and (lead.min() < -n or lead.max() >= n):
                 raise MXNetIndexError(
                     "index: an index is out of bounds for axis 0 with size %d" % n
                 )
-            lead = array(lead % n if n else lead, dtype=np.int64)
+            lead = creation.array(lead % n if n else lead, dtype=np.int64)
             return _take(a, lead, axis=0)
         index = (
             lead.astype(np.int64)
@@ -240,12 +239,10 @@ def _get_advanced(a, key):
             else lead
         )
         return _gather_nd(a, _plait.view(index, (1,) + index.shape, 0))
-    from .ndarray import array
-
     positions = _flat_indices(key, a.shape)
     flat = a.reshape((-1,))
     shape = positions.shape or (1,)
-    return _take(flat, array(positions.reshape(shape), dtype=np.int64), axis=0)
+    return _take(flat, creation.array(positions.reshape(shape), dtype=np.int64), axis=0)
 
 
 # ---------------------------------------------------------------- assignment
@@ -287,27 +284,39 @@ def _assign(a, value):
     if isinstance(value, (bool, float, np.generic) + _INTS):
         _fill(a, value)
         return
-    source = np.asarray(value, dtype=_host_type(a, value))
+    source = _host_values(a, value)
     if source.ndim == 0:
         _fill(a, source[()])
         return
     _plait.copy_from_buffer(a, np.ascontiguousarray(_host_broadcast(source, a.shape)))
 
 
-def _host_type(a, value):
+def _host_values(a, value):
+    """What is assigned as a NumPy array; Python's numbers in the array's own dtype."""
     if isinstance(value, np.ndarray):
-        return value.dtype
-    return np.float32 if a._dtype_name == "bfloat16" else numpy_type(a._dtype_name)
+        return value
+    own = np.float32 if a._dtype_name == "bfloat16" else numpy_type(a._dtype_name)
+    if isinstance(value, (list, tuple)):
+        value = creation._plain(value)
+    try:
+        return np.asarray(value, dtype=own)
+    except (TypeError, ValueError) as e:
+        raise MXNetTypeError(
+            "setitem: a value of type %s is assigned; numbers were expected (%s)"
+            % (type(value).__name__, e)
+        ) from None
+
+
+def _is_exact(value):
+    """Whether a number is none of the integers that a double does not hold."""
+    return not isinstance(value, _INTS) or int(float(value)) == int(value)
 
 
 def _fill(a, value):
-    number = float(value)
-    if isinstance(value, _INTS) and int(number) != int(
-        value
-    ):  # beyond a double's integers
-        _plait.copy_from_buffer(a, np.full(a.shape, value, numpy_type(a._dtype_name)))
+    if _is_exact(value):
+        _full(shape=a.shape, value=float(value), dtype=a._dtype_name, out=a)
         return
-    _full(shape=a.shape, value=number, dtype=a._dtype_name, out=a)
+    _plait.copy_from_buffer(a, np.full(a.shape, value, numpy_type(a._dtype_name)))
 
 
 def _squeezed(shape, ndim):
@@ -351,13 +360,11 @@ def _host_broadcast(source, shape):
 
 def _set_slice(a, selection, value):
     params = selection.slice_params(a.shape)
-    if isinstance(value, (bool, float, np.generic) + _INTS):
+    if isinstance(value, (bool, float, np.generic) + _INTS) and _is_exact(value):
         op("_slice_assign_scalar")(a, scalar=float(value), out=a, **params)
         return
-    from .ndarray import array
-
     if not isinstance(value, NDArray):
-        value = array(np.asarray(value), dtype=a._dtype_name)
+        value = creation.array(_host_values(a, value), dtype=a._dtype_name)
     value = _broadcast(value.astype(a._dtype_name, copy=False), tuple(selection.shape))
     op("_slice_assign")(
         a, _plait.view(value, tuple(selection.count), 0), out=a, **params
@@ -365,8 +372,6 @@ def _set_slice(a, selection, value):
 
 
 def _set_advanced(a, key, value):
-    from .ndarray import array
-
     positions = _flat_indices(key, a.shape)
     if positions.size == 0:
         return
@@ -375,13 +380,13 @@ def _set_advanced(a, key, value):
             value.astype(a._dtype_name, copy=False), positions.shape or (1,)
         )
     else:
-        source = np.asarray(value, dtype=_host_type(a, value))
-        value = array(
+        source = _host_values(a, value)
+        value = creation.array(
             np.ascontiguousarray(_host_broadcast(source, positions.shape or (1,))),
             dtype=a._dtype_name,
         )
     flat = _plait.view(a, (a.size,), 0)
-    index = array(positions.reshape(1, -1), dtype=np.int64)
+    index = creation.array(positions.reshape(1, -1), dtype=np.int64)
     op("_scatter_set_nd")(
         flat, _plait.view(value, (positions.size,), 0), index, shape=(a.size,), out=flat
     )
