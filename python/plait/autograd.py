@@ -64,6 +64,12 @@ def mark_variables(variables, gradients, grad_reqs="write"):
     """Makes arrays leaves whose gradients go to the given arrays."""
     variables, gradients = _listed(variables), _listed(gradients)
     reqs = [grad_reqs] * len(variables) if isinstance(grad_reqs, str) else grad_reqs
+    if not len(variables) == len(gradients) == len(reqs):
+        raise MXNetValueError(
+            "mark_variables: got %d variables, %d gradients and %d grad_reqs; "
+            "as many of each were expected"
+            % (len(variables), len(gradients), len(reqs))
+        )
     for x, g, req in zip(variables, gradients, reqs):
         _plait.attach_grad(x, g, req)
 

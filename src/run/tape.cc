@@ -95,6 +95,9 @@ bool& Training() {
 }
 
 void AttachGrad(const NDArray& x, const NDArray& grad, GradReq req) {
+  Check(!grad || (grad.shape() == x.shape() && grad.dtype() == x.dtype()),
+        "attach_grad: the gradient is ", grad, " for an array ", x,
+        "; the array's dtype and shape were expected");
   Ref<GradNode> leaf = MakeRef<GradNode>();
   leaf->leaf = true;
   leaf->name = "leaf";
