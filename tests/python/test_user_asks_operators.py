@@ -417,3 +417,16 @@ def test_f1_of_column_labels():  # O51
     predictions = nd.stack(1 - classes, classes, axis=1)
     metric.update([nd.array([[1], [0], [1], [1]])], [predictions])
     assert metric.get()[1] == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("wrong", [nan, 2.0, inf])
+def test_comparison_of_large_arrays_finds_one_element(dtype, wrong):
+    a = nd.ones((100, 100), dtype=dtype)
+    b = a.copy()
+    mx.test_utils.assert_almost_equal(a, b)
+    b[50, 50] = wrong
+    with pytest.raises(AssertionError):
+        mx.test_utils.assert_almost_equal(a, b)
+    with pytest.raises(AssertionError):
+        mx.test_utils.assert_almost_equal(b, a)
