@@ -430,3 +430,13 @@ def test_comparison_of_large_arrays_finds_one_element(dtype, wrong):
         mx.test_utils.assert_almost_equal(a, b)
     with pytest.raises(AssertionError):
         mx.test_utils.assert_almost_equal(b, a)
+
+
+def test_zipfian_draws():
+    true = nd.array([0, 3, 19], dtype="int32")
+    drawn, of_true, of_drawn = nd.contrib.rand_zipfian(true, 20000, 20)
+    share = np.log((np.arange(20) + 2) / (np.arange(20) + 1.0)) / np.log(21)
+    counts = np.bincount(drawn.asnumpy(), minlength=20)
+    np.testing.assert_allclose(counts, share * 20000, rtol=0.2)
+    np.testing.assert_allclose(of_true.asnumpy(), share[[0, 3, 19]] * 20000, 1e-6)
+    np.testing.assert_allclose(of_drawn.asnumpy(), share[drawn.asnumpy()] * 20000, 1e-6)
