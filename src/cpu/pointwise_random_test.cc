@@ -74,7 +74,7 @@ void RunOneByOne(const PointwiseProgram& program, const Shape& space,
     run(copy, results.back().data());
   }
   for (int o = 0; o < program.num_outputs; ++o) {
-    std::memcpy(outputs[o], results[o].data(), results[o].size());
+    std::copy(results[o].begin(), results[o].end(), static_cast<char*>(outputs[o]));
   }
 }
 
