@@ -17,6 +17,7 @@ std::atomic<const Kernels*> g_test_table{nullptr};
 
 void BuildKernels(Kernels& k) {
   FillPlain(k);
+  FillPlainRows(k);
   FillArithmetic(k);
   FillIntegers(k);
   FillConversions(k);
@@ -25,6 +26,7 @@ void BuildKernels(Kernels& k) {
   FillLogarithms(k);
   FillTrigonometry(k);
   FillSpecial(k);
+  FillRows(k);
 }
 
 void UseTargetForTest(int64_t target) {
@@ -37,6 +39,7 @@ void UseTargetForTest(int64_t target) {
   Kernels& k = tables[used++ % 8];
   if (target == 0) {
     FillPlain(k);
+    FillPlainRows(k);
   } else {
     hwy::SetSupportedTargetsForTest(target);
     hwy::GetChosenTarget().Update(hwy::SupportedTargets());

@@ -31,6 +31,20 @@ using Loop = void (*)(const void* x, const void* y, const void* z, void* out, in
 // for floats, else the compute type.
 using RowsLoop = void (*)(const void* x, int64_t rows, int64_t length, void* acc);
 
+// What cpu/row.h calls.
+template <typename T>
+struct RowLoops {
+  T (*max)(const T* x, int64_t n);
+  T (*min)(const T* x, int64_t n);
+  T (*sum)(const T* x, int64_t n);
+  T (*dot)(const T* x, const T* y, int64_t n);
+  T (*exp_minus)(const T* x, T minus, T* y, int64_t n);
+  T (*sum_exp_minus)(const T* x, T minus, int64_t n);
+  void (*affine)(const T* x, T scale, T shift, T* y, int64_t n);
+  int64_t (*arg_max)(const T* x, int64_t n);
+  int64_t (*arg_min)(const T* x, int64_t n);
+};
+
 struct Kernels {
   Loop step[kNumComputes][kNumFns];
   Loop cast[kNumComputes][kNumComputes];  // [from][to]
@@ -43,6 +57,8 @@ struct Kernels {
   // x[i], into the compute type (x and z are ignored) and into the accumulator's type.
   RowsLoop rows[kNumReductions][kNumComputes];
   Loop accumulate_wide[kNumReductions][kNumComputes];
+  RowLoops<float> row_float;
+  RowLoops<double> row_double;
 };
 
 // Thread-safe; built at the first call.
@@ -68,6 +84,8 @@ void FillExponentials(Kernels& k);
 void FillLogarithms(Kernels& k);
 void FillTrigonometry(Kernels& k);
 void FillSpecial(Kernels& k);
+void FillPlainRows(Kernels& k);
+void FillRows(Kernels& k);
 
 // For tests: makes GetKernels() return the table of one of Highway's targets, or the
 // plain loops for 0, or again this processor's for -1. Not thread-safe.
