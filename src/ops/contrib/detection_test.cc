@@ -139,5 +139,45 @@ TEST(Proposal, AsksForOneImage) {
   ExpectNear(y, {0, 0, 0, 15, 15, 0, 0, 0, 15, 15});
 }
 
+TEST(Regions, OfImagesThatAreNotThereAreErrors) {
+  const NDArray x = Ramp({1, 4, 3, 3});
+  const Attrs attrs = {
+      {"spatial_scale", "1"}, {"output_dim", "1"}, {"pooled_size", "2"}};
+  for (double image : {-1.0, 1.0, double{NAN}}) {
+    ExpectError(
+        [&] {
+          Call1("_contrib_PSROIPooling", {x, Array({1, 5}, {image, 0, 0, 2, 2})}, attrs)
+              .WaitToRead();
+        },
+        ErrorKind::kIndex, {"_contrib_PSROIPooling", "region 0", "image"});
+  }
+  ExpectError(
+      [&] {
+        Call("_contrib_PSROIPooling", {Ramp({1, 3, 3, 3}), Ramp({1, 5})}, attrs);
+      },
+      ErrorKind::kValue, {"_contrib_PSROIPooling", "(1, 3, 3, 3)", "(n, 4,"});
+}
+
+TEST(Regions, OfHugeSizeAreRefused) {
+  ExpectError(
+      [] {
+        Call1("_contrib_RROIAlign",
+              {Ramp({1, 1, 3, 3}), Array({1, 6}, {0, 1, 1, 1e30, 1, 0})},
+              {{"pooled_size", "(1, 1)"}, {"spatial_scale", "1"}})
+            .WaitToRead();
+      },
+      ErrorKind::kValue, {"_contrib_RROIAlign", "region 0", "below 20000"});
+}
+
+TEST(Regions, TurnedByAHalfIsTheRegionUpsideDown) {
+  const NDArray x = Ramp({1, 1, 4, 4});
+  const Attrs attrs = {{"pooled_size", "(2, 2)"}, {"spatial_scale", "1"}};
+  const std::vector<double> plain = Numbers(
+      Call1("_contrib_RROIAlign", {x, Array({1, 6}, {0, 1.5, 1.5, 2, 2, 0})}, attrs));
+  ExpectNear(
+      Call1("_contrib_RROIAlign", {x, Array({1, 6}, {0, 1.5, 1.5, 2, 2, 180})}, attrs),
+      {plain[3], plain[2], plain[1], plain[0]}, 1e-5);
+}
+
 }  // namespace
 }  // namespace plait::testing
