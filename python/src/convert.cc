@@ -92,6 +92,15 @@ std::string Utf8(PyObject* text) {
   return std::string(data, static_cast<size_t>(size));
 }
 
+// numpy.dtype(object), or null with Python's error set.
+PyObject* NumpyDType(PyObject* object) {
+  static PyObject* dtype = [] {
+    const Owned numpy = Owned::Checked(PyImport_ImportModule("numpy"));
+    return PyObject_GetAttrString(numpy.get(), "dtype");
+  }();
+  return PyObject_CallOneArg(dtype, object);
+}
+
 // x.name of numpy.dtype(x), for types and dtypes.
 std::string NumpyName(PyObject* object) {
   if (PyObject_HasAttrString(object, "names")) {  // a structured dtype: bfloat16
@@ -99,11 +108,7 @@ std::string NumpyName(PyObject* object) {
     if (PyTuple_Check(names.get()) && PyTuple_GET_SIZE(names.get()) == 1)
       return Utf8(PyTuple_GET_ITEM(names.get(), 0));
   }
-  static PyObject* dtype = [] {
-    const Owned numpy = Owned::Checked(PyImport_ImportModule("numpy"));
-    return PyObject_GetAttrString(numpy.get(), "dtype");
-  }();
-  const Owned made = Owned::Checked(PyObject_CallOneArg(dtype, object));
+  const Owned made = Owned::Checked(NumpyDType(object));
   const Owned name = Owned::Checked(PyObject_GetAttrString(made.get(), "name"));
   return Utf8(name.get());
 }
@@ -210,7 +215,17 @@ PyObject* AttrToPython(const AttrValue& value) {
 
 DType DTypeFromPython(PyObject* object) {
   if (object == Py_None) return DType::kFloat32;
-  if (PyUnicode_Check(object)) return ParseDType(Utf8(object));
+  if (PyUnicode_Check(object)) {
+    try {
+      return ParseDType(Utf8(object));
+    } catch (const Error&) {
+      // NumPy's other spellings: f4, int, double, ...
+      if (PyObject* name = NumpyDType(object))
+        return ParseDType(NumpyName(Owned(name).get()));
+      PyErr_Clear();
+      throw;
+    }
+  }
   if (PyLong_Check(object))
     return AttrCodec<DType>::Decode(AttrFromPython(object), "dtype");
   return ParseDType(NumpyName(object));

@@ -140,10 +140,20 @@ void Dealloc(PyObject* self) {
   Py_DECREF(type);
 }
 
-PyObject* New(PyTypeObject* type, PyObject*, PyObject*) {
-  PyObject* self = type->tp_alloc(type, 0);
-  if (self != nullptr) ::new (&reinterpret_cast<PyNDArray*>(self)->array) NDArray();
-  return self;
+// NDArray() has no elements, as every object must stand for some array; NDArray(x)
+// stands for x's. Arrays of values are made by functions.
+PyObject* New(PyTypeObject* type, PyObject* args, PyObject*) {
+  return Guarded<PyObject*>(nullptr, [&]() -> PyObject* {
+    PyObject* source = PyTuple_GET_SIZE(args) > 0 ? PyTuple_GET_ITEM(args, 0) : nullptr;
+    Check(source == nullptr || IsNDArray(source), ErrorKind::kType, "NDArray: got ",
+          source ? Py_TYPE(source)->tp_name : "",
+          "; an NDArray was expected (nd.array makes arrays of values)");
+    NDArray array = source ? ArrayOf(source) : NDArray::Empty(Shape{0});
+    PyObject* self = type->tp_alloc(type, 0);
+    if (self == nullptr) throw PythonError();
+    ::new (&reinterpret_cast<PyNDArray*>(self)->array) NDArray(std::move(array));
+    return self;
+  });
 }
 
 Py_ssize_t Length(PyObject* self) {

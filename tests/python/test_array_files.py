@@ -356,6 +356,8 @@ def test_an_empty_file_is_refused(tmp_path, ending):
 def test_a_pathlike_name_is_a_name(tmp_path):
     nd.save(tmp_path / "x.params", nd.ones((1,)))
     assert len(nd.load(tmp_path / "x.params")) == 1
+    nd.save(os.fsencode(tmp_path / "y.npz"), nd.ones((1,)))
+    assert len(nd.load(os.fsencode(tmp_path / "y.npz"))) == 1
 
 
 @pytest.mark.parametrize("data", [3, "x", None, {"a": 1}, [None]])

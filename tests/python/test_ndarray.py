@@ -274,6 +274,29 @@ def test_assigning_overlapping_views_is_numpys():
         same(x, expected)
 
 
+def test_numpys_other_byte_orders_and_long_doubles():
+    for dtype in (">f4", ">i2", ">f8", np.longdouble):
+        a = np.array([1, 2, 3], dtype=dtype)
+        same(nd.array(a), a)
+        x = nd.zeros((3,))
+        x[:] = a
+        same(x, a)
+        x[::2] = a[::-2]
+        same(x, [3, 2, 1])
+
+
+def test_an_array_object_always_stands_for_an_array():
+    x = nd.NDArray()
+    assert x.shape == (0,) and x.asnumpy().size == 0 and (x + 1).shape == (0,)
+    assert "0" in repr(x)
+    y = counted((2,))
+    alias = nd.NDArray(y.handle)
+    alias[:] = 5
+    same(y, [5, 5])
+    with pytest.raises(TypeError, match="nd.array makes arrays"):
+        nd.NDArray([1, 2])
+
+
 def test_iteration_and_len():
     x = counted((3, 2))
     assert len(x) == 3
@@ -399,6 +422,14 @@ def test_astype_truncates_and_can_return_itself():
     assert x.astype("float32", copy=False) is x
     assert x.astype("float32") is not x
     assert not _plait.shares_memory(x.astype("float32"), x)
+
+
+def test_dtypes_may_be_spelled_as_in_numpy():
+    for text, expected in [("f4", "float32"), ("double", "float64"), ("i8", "int64")]:
+        assert nd.ones((1,)).astype(text).dtype == np.dtype(expected)
+        assert nd.zeros((1,), dtype=text).dtype == np.dtype(expected)
+    assert nd.ones((1,)).astype(float).dtype == np.float64
+    assert nd.ones((1,)).astype(np.dtype(">i4")).dtype == np.int32
 
 
 def test_bfloat16_is_numpys_structured_dtype():

@@ -85,6 +85,15 @@ def dtype_name(dtype):
     return _plait.dtype_name(dtype)
 
 
+def native(values):
+    """A NumPy array in this machine's byte order; long doubles as doubles."""
+    if values.dtype.kind == "f" and values.dtype.itemsize > 8:
+        return values.astype(np.float64)
+    if values.dtype.isnative or values.dtype.kind == "V":
+        return values
+    return values.astype(values.dtype.newbyteorder("="))
+
+
 def number_of(value, what):
     """A float of anything that is a number; `what` is for the error's text."""
     try:

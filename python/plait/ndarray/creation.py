@@ -9,6 +9,7 @@ from ._core import (
     bfloat16,
     device_of,
     dtype_name,
+    native,
     number_of,
     numpy_type,
     op,
@@ -79,7 +80,7 @@ def array(source_array, ctx=None, dtype=None):
             raise MXNetTypeError(
                 "array: source_array must be array like object; %s" % e
             ) from None
-    source_array = np.asarray(source_array, order="C")
+    source_array = np.asarray(native(source_array), order="C")
     if source_array.dtype.kind in "OUSMmV" and source_array.dtype != bfloat16:
         raise MXNetTypeError(
             "array: dtype %s has no counterpart here; numbers were expected"
@@ -144,6 +145,10 @@ def from_numpy(ndarray, zero_copy=True, array_cls=None):
     """An array on the memory of a NumPy array, which becomes read-only; or a copy."""
     if not zero_copy:
         return _plait.from_buffer(np.asarray(ndarray, order="C"), None, 1, 0)
+    if not isinstance(ndarray, np.ndarray):
+        raise MXNetTypeError(
+            "from_numpy: got %s; a numpy.ndarray was expected" % type(ndarray).__name__
+        )
     if not ndarray.flags["C_CONTIGUOUS"]:
         raise MXNetValueError(
             "from_numpy: the array is not contiguous; only C-contiguous "

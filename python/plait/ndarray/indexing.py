@@ -7,7 +7,7 @@ import numpy as np
 from .. import _plait
 from ..error import MXNetIndexError, MXNetRuntimeError, MXNetTypeError, MXNetValueError
 from . import creation
-from ._core import NDArray, numpy_type, op
+from ._core import NDArray, native, numpy_type, op
 
 _INTS = (int, np.integer)
 _ARRAYS = (NDArray, np.ndarray)
@@ -93,7 +93,12 @@ class _Basic:
             if isinstance(k, slice):
                 if k.step is not None and k.step == 0:
                     raise MXNetValueError("index: slice step cannot be zero")
-                begin, end, step = k.indices(n)
+                try:
+                    begin, end, step = k.indices(n)
+                except TypeError:
+                    raise MXNetTypeError(
+                        "index: %r; integers or None were expected in a slice" % (k,)
+                    ) from None
                 count = len(range(begin, end, step))
                 self.shape.append(count)
             else:
@@ -294,13 +299,13 @@ def _assign(a, value):
 def _host_values(a, value):
     """What is assigned as a NumPy array; Python's numbers in the array's own dtype."""
     if isinstance(value, np.ndarray):
-        return value
+        return native(value)
     own = np.float32 if a._dtype_name == "bfloat16" else numpy_type(a._dtype_name)
     if isinstance(value, (list, tuple)):
         value = creation._plain(value)
     try:
         return np.asarray(value, dtype=own)
-    except (TypeError, ValueError) as e:
+    except (TypeError, ValueError, OverflowError) as e:
         raise MXNetTypeError(
             "setitem: a value of type %s is assigned; numbers were expected (%s)"
             % (type(value).__name__, e)
@@ -309,14 +314,20 @@ def _host_values(a, value):
 
 def _is_exact(value):
     """Whether a number is none of the integers that a double does not hold."""
-    return not isinstance(value, _INTS) or int(float(value)) == int(value)
+    try:
+        return not isinstance(value, _INTS) or int(float(value)) == int(value)
+    except OverflowError:
+        raise MXNetValueError(
+            "setitem: an integer of %d bits is assigned; at most 64 bits were expected"
+            % int(value).bit_length()
+        ) from None
 
 
 def _fill(a, value):
     if _is_exact(value):
         _full(shape=a.shape, value=float(value), dtype=a._dtype_name, out=a)
         return
-    _plait.copy_from_buffer(a, np.full(a.shape, value, numpy_type(a._dtype_name)))
+    _plait.copy_from_buffer(a, np.full(a.shape, _host_values(a, value)))
 
 
 def _squeezed(shape, ndim):

@@ -8,7 +8,7 @@ import numpy as np
 from .. import _plait
 from ..error import MXNetError, MXNetOSError, MXNetTypeError, MXNetValueError
 from . import ndarray as _nd
-from ._core import NDArray, bfloat16
+from ._core import NDArray, native
 
 __all__ = ["zeros", "empty", "array", "load", "load_frombuffer", "save"]
 
@@ -38,7 +38,7 @@ def save(fname, data):
             raise MXNetTypeError(
                 "save: only NDArrays can be saved; got %s" % type(a).__name__
             )
-    fname = os.fspath(fname)
+    fname = os.fsdecode(fname)
     if fname.endswith(".npz"):
         _save_npz(fname, names, arrays)
     elif fname.endswith(".safetensors"):
@@ -88,16 +88,14 @@ def _load_npz(fname):
 def _array_of_entry(archive, name):
     with archive.open(name) as entry:
         value = np.lib.format.read_array(entry, allow_pickle=False)
-    if value.dtype != bfloat16:
-        value = value.astype(value.dtype.newbyteorder("="), copy=False)
-    return _plait.from_buffer(np.asarray(value, order="C"), None, 1, 0)
+    return _plait.from_buffer(np.asarray(native(value), order="C"), None, 1, 0)
 
 
 def load(fname):
     """The arrays of a file: a list, or a dict when they have names."""
-    if not isinstance(fname, (str, os.PathLike)):
+    if not isinstance(fname, (str, bytes, os.PathLike)):
         raise MXNetTypeError("load: fname required to be a string")
-    fname = os.fspath(fname)
+    fname = os.fsdecode(fname)
     if fname.endswith(".npz"):
         return _load_npz(fname)
     if fname.endswith(".safetensors"):
