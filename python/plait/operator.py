@@ -162,7 +162,11 @@ def get_operator_arguments(op_name):
     info = _plait.op_info(op_name)
     names = [row[0] for row in info["inputs"]] + [row[0] for row in info["params"]]
     types = ["NDArray-or-Symbol"] * len(info["inputs"])
-    types += [row[1] for row in info["params"]]
+    for _, kind, required, default, _ in info["params"]:
+        if kind.startswith("{"):
+            kind = "{%s}" % ", ".join(repr(word) for word in kind[1:-1].split("|"))
+        use = "required" if required else "optional, default=%r" % (default,)
+        types.append("%s, %s" % (kind, use))
     return OperatorArguments(len(names), names, types)
 
 

@@ -544,3 +544,6 @@ def test_lists_of_operators():
     found = mx.operator.get_operator_arguments("FullyConnected")
     assert found.narg == len(found.names) == len(found.types)
     assert found.names[:3] == ["data", "weight", "bias"] and "num_hidden" in found.names
+    found = mx.operator.get_operator_arguments("Activation")
+    kinds = "{'relu', 'sigmoid', 'softrelu', 'softsign', 'tanh'}, required"
+    assert found == (2, ["data", "act_type"], ["NDArray-or-Symbol", kinds])

@@ -1,4 +1,7 @@
-"""Loops and branches over arrays, run by Python: foreach, while_loop, cond."""
+"""Loops and branches over arrays, run by Python: foreach, while_loop, cond.
+
+Their `name` is for symbols alone, and taken so that one call serves both.
+"""
 
 from ..error import MXNetTypeError, MXNetValueError
 from ._core import NDArray
@@ -49,7 +52,7 @@ def _stacked(steps, form, pad=0):
     return _like(form, columns)
 
 
-def foreach(body, data, init_states):
+def foreach(body, data, init_states, name=None):
     """Calls body(item, states) -> (outputs, states) for each item along axis 0.
 
     data and states are arrays or (nested) lists of them. Returns the outputs of all
@@ -84,7 +87,7 @@ def _truth(value, where):
         ) from None
 
 
-def while_loop(cond, func, loop_vars, max_iterations=None):
+def while_loop(cond, func, loop_vars, max_iterations=None, name=None):
     """Calls func(*loop_vars) -> (outputs, loop_vars) while cond(*loop_vars) is true.
 
     Returns the outputs of all steps, stacked along a new axis 0 of length
@@ -124,6 +127,6 @@ def _scalar(value):
     return value.asscalar() if isinstance(value, NDArray) else value
 
 
-def cond(pred, then_func, else_func):
+def cond(pred, then_func, else_func, name=None):
     """The result of then_func() where pred is true, else that of else_func()."""
     return then_func() if _truth(pred, "cond: pred") else else_func()
