@@ -70,7 +70,9 @@ struct Arrays {
   template <typename T>
   T* New(int64_t n, T value) {
     memory.emplace_back((n * sizeof(T) + 7) / 8 + 8);
-    T* p = reinterpret_cast<T*>(memory.back().data());
+    // Aligned as the pool of arrays aligns.
+    const uintptr_t start = reinterpret_cast<uintptr_t>(memory.back().data());
+    T* p = reinterpret_cast<T*>((start + 63) / 64 * 64);
     for (int64_t i = 0; i < n; ++i) p[i] = static_cast<T>(value + T(i % 7) / 8);
     return p;
   }

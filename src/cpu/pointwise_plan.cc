@@ -196,11 +196,24 @@ PointwisePlan::Cell PointwisePlan::Constant(int index, Compute compute) {
   }
 }
 
+// Of floats, the whole exponents that are one operation; those are exact.
+Loop PointwisePlan::PowerLoop(const PointwiseStep& step) const {
+  Fn fn = Fn::kPower;
+  if (step.args[1].kind == PointwiseArg::kConstant && step.compute <= Compute::kF64) {
+    const double exponent = program_.constants[step.args[1].index].f;
+    if (exponent == 1) fn = Fn::kCopy;
+    if (exponent == 2) fn = Fn::kSquare;
+    if (exponent == -1) fn = Fn::kReciprocal;
+  }
+  return kernels_.step[Index(step.compute)][Index(fn)];
+}
+
 // The loop of a step, and whether it already narrows to the step's dtype.
 [[gnu::always_inline]] inline Loop PointwisePlan::LoopOf(const PointwiseStep& step,
                                                          bool* narrowed) const {
   const Loop narrow = kernels_.narrow[Index(step.dtype)];
   *narrowed = narrow == nullptr || IsBoolean(step.fn);
+  if (step.fn == Fn::kPower) return PowerLoop(step);
   if (step.fn > Fn::kCast) return kernels_.step[Index(step.compute)][Index(step.fn)];
   if (step.fn == Fn::kCopy) {
     if (*narrowed) return kernels_.step[Index(step.compute)][Index(step.fn)];

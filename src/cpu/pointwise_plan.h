@@ -81,6 +81,7 @@ class PointwisePlan {
   Cell Constant(int index, Compute compute);
   void Release(PointwiseArg arg);
   Loop LoopOf(const PointwiseStep& step, bool* narrowed) const;
+  Loop PowerLoop(const PointwiseStep& step) const;
   Cell OutputCell(int s, const PointwiseStep& step);
   void Store(int output, Cell value, DType dtype);
   bool Safe(int output) const { return !(alias_[output] & raw_needed_); }

@@ -84,6 +84,20 @@ TEST(Pointwise, MaximumPassesNanOnFromEitherSide) {
   EXPECT_EQ(max[2], 2);
 }
 
+TEST(Pointwise, ASquareIsExact) {
+  PointwiseProgram p = OneStep(Fn::kPower, DType::kFloat32, 1);
+  p.num_constants = 1;
+  p.constants[0].f = 2;
+  p.steps[0].args[1] = Const(0);
+  std::vector<float> x(100), y(100);
+  for (int i = 0; i < 100; ++i) x[i] = 1.1f * static_cast<float>(i);
+  const Shape shape({100});
+  const PointwiseInput in[] = {{x.data(), &shape}};
+  void* out[] = {y.data()};
+  RunPointwise(p, shape, in, out);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(y[i], x[i] * x[i]);
+}
+
 TEST(Pointwise, ColumnsAndRowsBroadcast) {
   const PointwiseProgram p = OneStep(Fn::kAdd, DType::kFloat32, 2);
   const float x[] = {10, 20}, y[] = {1, 2, 3};
