@@ -10,6 +10,7 @@
 #include "base/parallel.h"
 #include "cpu/pointwise.h"
 #include "cpu/scratch.h"
+#include "cpu/softmax.h"
 #include "graph/math.h"
 
 namespace plait {
@@ -183,8 +184,17 @@ static bool HasMachineSoftmax(const SoftmaxProblem& p) {
   return p.length == nullptr && p.n > 0 && p.outer * p.n * p.inner >= kWorthIt;
 }
 
+static cpu::SoftmaxSlices SlicesOf(const SoftmaxProblem& p) {
+  return {p.outer, p.n, p.inner, p.negate ? -p.temperature : p.temperature, p.log};
+}
+
 void Softmax(const SoftmaxProblem& p, const View& x, const View& y) {
-  if (HasMachineSoftmax(p)) {
+  const bool same = x.dtype == y.dtype && p.length == nullptr && p.n > 0;
+  if (same && x.dtype == DType::kFloat32) {
+    cpu::SoftmaxForward(SlicesOf(p), x.data<const float>(), y.data<float>());
+  } else if (same && x.dtype == DType::kFloat64) {
+    cpu::SoftmaxForward(SlicesOf(p), x.data<const double>(), y.data<double>());
+  } else if (HasMachineSoftmax(p)) {
     MachineSoftmax(p, x, y);
   } else {
     PlainSoftmax(p, x, y);
