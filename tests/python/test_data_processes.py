@@ -136,7 +136,7 @@ def test_a_worker_that_hangs_times_out():
     with pytest.raises(TimeoutError, match="0.3 seconds"):
         next(iter(loader))
     del loader
-    assert time.time() - begin < 10
+    assert time.time() - begin < 60
 
 
 def test_leaving_early_ends_the_workers():
