@@ -266,21 +266,11 @@ void Forward(const P& p, const KernelArgs& args) {
   kSoftmax(problem, args.in[0], args.out[0]);
 }
 
-// softmax: dx = y (dy - sum(y dy)) / t; its logarithm: dx = (dy - exp(y) sum(dy)) / t.
 template <Kind K>
 Values Gradient(const P& p, const GradArgs& g) {
-  const Value &y = g.out(0), &dy = g.dout(0);
-  const ReduceAxes along{.axes = {p.axis}, .keepdims = true};
-  Value dx;
-  if (g.in_spec(0).shape.rank() == 0) {
-    dx = zeros_like(dy);
-  } else if (K == Kind::kLogSoftmax) {
-    dx = dy - exp(y) * sum(dy, along);
-  } else {
-    dx = y * (dy - sum(y * dy, along));
-  }
-  const double scale = (K == Kind::kSoftmin ? -1 : 1) / p.t();
-  if (scale != 1) dx = dx * scale;
+  const double temperature = (K == Kind::kSoftmin ? -1 : 1) * p.t();
+  const Value dx =
+      SoftmaxBackward(p.axis, temperature, K == Kind::kLogSoftmax, g.out(0), g.dout(0));
   Values result(g.num_inputs());
   result[0] = dx.dtype() == g.in_spec(0).dtype ? dx : cast(dx, g.in_spec(0).dtype);
   return result;

@@ -26,6 +26,10 @@ SoftmaxProblem SoftmaxAlong(const Shape& x, int axis);  // REQUIRES: 0 <= axis <
 void Softmax(const SoftmaxProblem& p, const View& x, const View& y);
 void PlainSoftmax(const SoftmaxProblem& p, const View& x, const View& y);
 
+// The gradient by x from y and dy. temperature: below zero for softmin.
+Value SoftmaxBackward(int axis, double temperature, bool log, const Value& y,
+                      const Value& dy);
+
 }  // namespace plait
 
 #endif  // PLAIT_OPS_NN_SOFTMAX_H_
