@@ -107,7 +107,9 @@ class WeightGradient {
       db += group * oc;
       std::fill_n(db, oc, T(0));
     }
-    PaddedImage<T> padded(plan_, t0 / plan_.kernel, (t1 - 1) / plan_.kernel + 1);
+    // Panels are packed in whole vectors: the taps up to the last column are read, too.
+    const int64_t read = std::min(t0 + columns, plan_.taps);
+    PaddedImage<T> padded(plan_, t0 / plan_.kernel, (read - 1) / plan_.kernel + 1);
     // A single image's dy is read in place, unless its rows share lines of L1 or many
     // columns pay for a copy.
     const bool packs_dy = together_ > 1 || columns > 4 * kWidth ||

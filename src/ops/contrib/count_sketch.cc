@@ -32,6 +32,17 @@ bool Infer(const CountSketchParams& p, Specs& in, Specs& out) {
   return Unify(y, out[0].shape);
 }
 
+// Integers wrap around; small ones would be multiplied as int, which overflows.
+template <typename A>
+void AddProduct(A& total, A x, A y) {
+  if constexpr (std::is_integral_v<A>) {
+    total = static_cast<A>(static_cast<uint64_t>(total) +
+                           static_cast<uint64_t>(x) * static_cast<uint64_t>(y));
+  } else {
+    total += x * y;
+  }
+}
+
 void Run(const CountSketchParams& p, const KernelArgs& args) {
   const View &x = args.in[0], &h = args.in[1], &s = args.in[2], &y = args.out[0];
   const int64_t n = x.shape().back(), rows = y.size() / p.out_dim;
@@ -44,8 +55,8 @@ void Run(const CountSketchParams& p, const KernelArgs& args) {
       for (int64_t r = first; r < last; ++r) {
         std::fill(total.begin(), total.end(), A{});
         for (int64_t j = 0; j < n; ++j) {
-          total[at.data()[j]] += static_cast<A>(x.data<const T>()[r * n + j]) *
-                                 static_cast<A>(s.data<const T>()[j]);
+          AddProduct(total[at.data()[j]], static_cast<A>(x.data<const T>()[r * n + j]),
+                     static_cast<A>(s.data<const T>()[j]));
         }
         for (int64_t k = 0; k < p.out_dim; ++k) {
           y.data<T>()[r * p.out_dim + k] = static_cast<T>(total[k]);
