@@ -183,6 +183,10 @@ bool MultiInfer(const MultiAdamWParams& p, Specs& in, Specs& out) {
   Check(p.lrs.size() == n && p.wds.size() == n && p.etas.size() == n, kName, ": got ",
         p.lrs.size(), " lrs, ", p.wds.size(), " wds and ", p.etas.size(), " etas for ",
         n, " weights; as many were expected");
+  if (!in.empty() && in.back().shape.known()) {
+    Check(in.back().shape.size() == 1, kName, ": rescale_grad has shape ",
+          in.back().shape, "; one number was expected");
+  }
   return InferGroups(kName, p.num_weights, kMaster ? 5 : 4, 1, in, out);
 }
 
