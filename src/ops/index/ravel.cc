@@ -36,7 +36,12 @@ void RunRavel(const RavelParams& p, const KernelArgs& args) {
   cpu::Convert(x.ptr, x.dtype, coordinates.As<void>(), DType::kInt64, x.size());
   std::fill_n(to, n, int64_t{0});
   for (int axis = 0; axis < p.shape.rank(); ++axis) {
-    for (int64_t i = 0; i < n; ++i) to[i] = to[i] * p.shape[axis] + from[axis * n + i];
+    // Coordinates may be anything: what does not fit wraps around.
+    for (int64_t i = 0; i < n; ++i) {
+      to[i] = static_cast<int64_t>(static_cast<uint64_t>(to[i]) *
+                                       static_cast<uint64_t>(p.shape[axis]) +
+                                   static_cast<uint64_t>(from[axis * n + i]));
+    }
   }
   cpu::Convert(to, DType::kInt64, args.out[0].ptr, args.out[0].dtype, n);
 }
