@@ -22,7 +22,8 @@ constexpr bool kHalf = !std::is_arithmetic_v<T>;
 
 // Types that oneDNN takes as they are; Float16 goes there by way of float.
 template <typename T>
-constexpr bool kDirect = std::is_same_v<T, float> || std::is_same_v<T, Bfloat16>;
+[[maybe_unused]] constexpr bool kDirect =
+    std::is_same_v<T, float> || std::is_same_v<T, Bfloat16>;
 
 // Elements of float copies that a half convolution works on at a time.
 constexpr int64_t kFloatElements = 1 << 22;
