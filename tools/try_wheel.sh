@@ -19,5 +19,7 @@ if [ -n "$oldest" ]; then
   pip install "numpy==$oldest"
   (cd "$env" && bin/python -W error "$smoke")
   pip install pytest pytest-timeout
-  (cd "$env" && bin/python -m pytest -q -p no:cacheprovider "$tests")
+  # The test left out imports the extension from the build tree, which is not there.
+  (cd "$env" && bin/python -m pytest -q -p no:cacheprovider "$tests" \
+    -k "not importing_the_core_imports_no_numpy")
 fi
