@@ -74,7 +74,7 @@ bool Bfloat16DirectWins(const ConvProblem& p, ConvPass pass) {
   const Layer layer(p);
   switch (pass) {
     case ConvPass::kForward:
-      return true;
+      return layer.in > 4 || layer.strided || layer.depthwise;
     case ConvPass::kBackwardData:
       return layer.in >= 8 || layer.depthwise;
     case ConvPass::kBackwardWeight:

@@ -193,6 +193,26 @@ TEST(Gemm, IgnoresWhatCHoldsWhenBetaIsZero) {
   }
 }
 
+TEST(Gemm, Bfloat16MatricesGiveFloats) {
+  const Case p{false, true, 40, 50, 70, 1, 0, 3};
+  for (const double beta : {0.0, 1.0, 0.5}) {
+    const Matrices<Bfloat16> x(p, 5);
+    std::vector<float> c(x.c.size(), 2), expected = c;
+    for (int64_t i = 0; i < p.m; ++i) {
+      for (int64_t j = 0; j < p.n; ++j) {
+        double sum = beta * 2;
+        for (int64_t q = 0; q < p.k; ++q) {
+          sum += double{x.a[i * x.lda + q]} * x.b[j * x.ldb + q];
+        }
+        expected[i * x.ldc + j] = static_cast<float>(sum);
+      }
+    }
+    GemmToFloat(false, true, p.m, p.n, p.k, 1, x.a.data(), x.lda, x.b.data(), x.ldb,
+                beta, c.data(), x.ldc);
+    EXPECT_EQ(c, expected);
+  }
+}
+
 TEST(Gemm, DoesNothingForAnEmptyResult) {
   float c = 5;
   Gemm<float>(false, false, 0, 4, 4, 1, nullptr, 4, nullptr, 4, 0, &c, 4);
