@@ -77,6 +77,7 @@ class WeightGradient {
 
  private:
   static constexpr int64_t kMaxPixels = 256, kMaxColumns = 256;
+  static constexpr int64_t kWidth = kTileColumns<T>;
 
   void AddUp(T* sum, const T* parts, int64_t n) const {
     ParallelFor(n, 1 << 14, [&](int64_t begin, int64_t end) {
@@ -86,77 +87,96 @@ class WeightGradient {
     });
   }
 
+  // One task: where its sums go, and what is packed for it.
+  struct Task {
+    int64_t group, t0, t1;  // taps [t0, t1)
+    T* dw;                  // of tap t0
+    T* db;                  // nullptr: another task adds up dbias
+    T* a;                   // packed dy
+    T* b;                   // packed taps
+    bool packs_dy;
+    bool first = true;
+    int64_t columns() const { return CeilDiv(t1 - t0, kWidth) * kWidth; }
+  };
+
   // Share `share` of the images, one group, one block of taps.
   void Block(int64_t share, int64_t group, int64_t block) {
-    constexpr int64_t kWidth = kTileColumns<T>;
-    const int64_t t0 = plan_.taps * block / blocks_,
-                  t1 = plan_.taps * (block + 1) / blocks_;
     const int64_t oc = plan_.out_channels, longest = panel_ * together_;
-    const RowPanels rows(oc);
-    const int64_t columns = CeilDiv(t1 - t0, kWidth) * kWidth;
-    const Scratch scratch(Scratch::Bytes<T>((columns + oc) * longest));
-    T* b = scratch.As<T>();
-    T* a = b + columns * longest;
-    T* dw = share == 0 ? dweight_ : partial_ + (share - 1) * size_;
-    dw += group * oc * plan_.taps + t0;
-    T* db = nullptr;
+    Task t{group, plan_.taps * block / blocks_, plan_.taps * (block + 1) / blocks_};
+    const Scratch scratch(Scratch::Bytes<T>((t.columns() + oc) * longest));
+    t.b = scratch.As<T>();
+    t.a = t.b + t.columns() * longest;
+    t.dw = share == 0 ? dweight_ : partial_ + (share - 1) * size_;
+    t.dw += group * oc * plan_.taps + t.t0;
+    t.db = nullptr;
     if (dbias_ != nullptr && block == 0) {
-      db = share == 0
-               ? dbias_
-               : partial_ + size_ * (shares_ - 1) + (share - 1) * p_.out_channels;
-      db += group * oc;
-      std::fill_n(db, oc, T(0));
+      t.db = share == 0
+                 ? dbias_
+                 : partial_ + size_ * (shares_ - 1) + (share - 1) * p_.out_channels;
+      t.db += group * oc;
+      std::fill_n(t.db, oc, T(0));
     }
-    // Panels are packed in whole vectors: the taps up to the last column are read, too.
-    const int64_t read = std::min(t0 + columns, plan_.taps);
-    PaddedImage<T> padded(plan_, t0 / plan_.kernel, (read - 1) / plan_.kernel + 1);
     // A single image's dy is read in place, unless its rows share lines of L1 or many
     // columns pay for a copy.
-    const bool packs_dy = together_ > 1 || columns > 4 * kWidth ||
-                          plan_.pixels * int64_t{sizeof(T)} % 1024 == 0;
-    bool first = true;
+    t.packs_dy = together_ > 1 || t.columns() > 4 * kWidth ||
+                 plan_.pixels * int64_t{sizeof(T)} % 1024 == 0;
+    // Panels are packed in whole vectors: the taps up to the last column are read, too.
+    const int64_t read = std::min(t.t0 + t.columns(), plan_.taps);
+    PaddedImage<T> padded(plan_, t.t0 / plan_.kernel, (read - 1) / plan_.kernel + 1);
     const int64_t last = p_.batch * (share + 1) / shares_;
     for (int64_t n = p_.batch * share / shares_; n < last; n += together_) {
-      const int64_t images = std::min(together_, last - n);
       for (int64_t panel = 0; panel < panels_; ++panel) {
-        const int64_t pixels = std::min(panel_, plan_.pixels - panel * panel_);
-        const int64_t k = images * pixels;
-        for (int64_t m = 0; m < images; ++m) {
-          const int64_t image = (n + m) * p_.groups + group;
-          const T* dy = dy_ + image * oc * plan_.pixels + panel * panel_;
-          PackImage(padded.Load(x_ + image * plan_.in_channels * plan_.in_size), panel,
-                    t0, t1, m * pixels, k, b);
-          for (int64_t i = 0; packs_dy && i < rows.count; ++i) {
-            Pack(Operand<T>{dy + rows.First(i) * plan_.pixels, plan_.pixels, 1},
-                 rows.Rows(i), pixels, rows.Rows(i),
-                 a + rows.First(i) * k + m * pixels * rows.Rows(i));
-          }
-          for (int64_t i = 0; db != nullptr && i < oc; ++i) {
-            db[i] += RowSum(dy + i * plan_.pixels, pixels);
-          }
+        Images(&t, n, std::min(together_, last - n), panel, &padded);
+      }
+    }
+  }
+
+  // A panel of pixels of `images` images, from image n on.
+  void Images(Task* t, int64_t n, int64_t images, int64_t panel,
+              PaddedImage<T>* padded) const {
+    const int64_t oc = plan_.out_channels;
+    const int64_t pixels = std::min(panel_, plan_.pixels - panel * panel_);
+    const int64_t k = images * pixels;
+    const RowPanels rows(oc);
+    const auto dy_of = [&](int64_t image) {
+      return dy_ + (image * p_.groups + t->group) * oc * plan_.pixels + panel * panel_;
+    };
+    for (int64_t m = 0; m < images; ++m) {
+      const int64_t image = (n + m) * p_.groups + t->group;
+      const T* dy = dy_of(n + m);
+      PackImage(padded->Load(x_ + image * plan_.in_channels * plan_.in_size), panel,
+                t->t0, t->t1, m * pixels, k, t->b);
+      for (int64_t i = 0; t->packs_dy && i < rows.count; ++i) {
+        Pack(Operand<T>{dy + rows.First(i) * plan_.pixels, plan_.pixels, 1},
+             rows.Rows(i), pixels, rows.Rows(i),
+             t->a + rows.First(i) * k + m * pixels * rows.Rows(i));
+      }
+      for (int64_t i = 0; t->db != nullptr && i < oc; ++i) {
+        t->db[i] += RowSum(dy + i * plan_.pixels, pixels);
+      }
+    }
+    Multiply(*t, dy_of(n), k);
+    t->first = false;
+  }
+
+  // Adds the sums over k pixels to dweight. dy: the first image's, for reading in
+  // place.
+  void Multiply(const Task& t, const T* dy, int64_t k) const {
+    const RowPanels rows(plan_.out_channels);
+    for (int64_t j = 0; j < t.t1 - t.t0; j += kWidth) {
+      const ColumnPanel<T> tile(t.t1 - t.t0, j);
+      for (int64_t i = 0; i < rows.count; ++i) {
+        const int64_t row = rows.First(i);
+        const TileStore<T> store{t.dw + row * plan_.taps + j, plan_.taps, T(1),
+                                 t.first ? T(0) : T(1),       nullptr,    false};
+        if (t.packs_dy) {
+          FindPackedTile<T>(rows.Rows(i), tile.vecs)(k, t.a + row * k, t.b + j * k,
+                                                     tile.columns, store);
+        } else {
+          FindDirectTile<T>(rows.Rows(i), tile.vecs)(k, dy + row * plan_.pixels,
+                                                     plan_.pixels, 1, t.b + j * k,
+                                                     tile.width, tile.columns, store);
         }
-        const T* dy =
-            dy_ + (n * p_.groups + group) * oc * plan_.pixels + panel * panel_;
-        for (int64_t j = 0; j < t1 - t0; j += kWidth) {
-          const ColumnPanel<T> tile(t1 - t0, j);
-          for (int64_t i = 0; i < rows.count; ++i) {
-            const TileStore<T> store{dw + rows.First(i) * plan_.taps + j,
-                                     plan_.taps,
-                                     T(1),
-                                     first ? T(0) : T(1),
-                                     nullptr,
-                                     false};
-            if (packs_dy) {
-              FindPackedTile<T>(rows.Rows(i), tile.vecs)(
-                  k, a + rows.First(i) * k, b + j * k, tile.columns, store);
-            } else {
-              FindDirectTile<T>(rows.Rows(i), tile.vecs)(
-                  k, dy + rows.First(i) * plan_.pixels, plan_.pixels, 1, b + j * k,
-                  tile.width, tile.columns, store);
-            }
-          }
-        }
-        first = false;
       }
     }
   }
