@@ -114,7 +114,7 @@ class PointwisePlan {
       num_free_ = 0, num_buffers_ = 0;
   bool wide_ = false;  // some buffer has elements of 8 bytes
   bool broadcasts_ = false;
-  int64_t tile_ = kMaxTile, cost_ = 100;
+  int64_t tile_ = kMaxTile, cost_ = 30;
   Broadcaster broadcaster_;
 };
 

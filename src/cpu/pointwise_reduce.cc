@@ -5,6 +5,7 @@
 // segments of blocks that may run on different threads and are combined in their order.
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <memory>
 
@@ -111,6 +112,8 @@ class Reducer {
   void ForTiles(int64_t unit, int64_t first, int64_t last, F&& f) const;
   void RunPiece(PointwiseRunner& runner, int64_t unit, int64_t segment,
                 void* wide) const;
+  const void* Values(PointwiseRunner& runner, int64_t start, int64_t n,
+                     void* values) const;
   void SumRows(PointwiseRunner& runner, int64_t unit, int64_t first, int64_t last,
                void* wide) const;
   void SumColumns(PointwiseRunner& runner, int64_t unit, int64_t first, int64_t last,
@@ -153,7 +156,7 @@ Reducer::Reducer(const PointwisePlan& plan, const Groups& groups, Reduction redu
       scale_(scale),
       output_(output) {
   if (g_.inner == 0 || g_.middle == 0) return;
-  const int64_t tile = plan.tile();
+  constexpr int64_t tile = kTile;
   if (g_.inner_reduced) {
     kept_ = g_.middle;
     tiles_ = Divide(g_.inner, tile);
@@ -218,6 +221,24 @@ void Reducer::FillFirstNarrow(void* narrow, int64_t n) const {
   }
 }
 
+// The program's values for at most kTile elements. A plan with many buffers makes them
+// in pieces, which must not show: a sum is the same for a program and for its result.
+const void* Reducer::Values(PointwiseRunner& runner, int64_t start, int64_t n,
+                            void* values) const {
+  if (n <= plan_.tile()) {
+    runner.Run(start, n);
+    return runner.result();
+  }
+  const size_t element = SizeOf(DTypeOf(compute_));
+  for (int64_t done = 0, m; done < n; done += m) {
+    m = std::min(n - done, plan_.tile());
+    runner.Run(start + done, m);
+    std::memcpy(static_cast<char*>(values) + done * element, runner.result(),
+                m * element);
+  }
+  return values;
+}
+
 // Every row of a tile is reduced to one value at once.
 void Reducer::SumRows(PointwiseRunner& runner, int64_t unit, int64_t first,
                       int64_t last, void* wide) const {
@@ -227,12 +248,11 @@ void Reducer::SumRows(PointwiseRunner& runner, int64_t unit, int64_t first,
   const Compute wide_type = floating() ? Compute::kF64 : compute_;
   const Loop add =
       k_.step[static_cast<int>(wide_type)][static_cast<int>(FnOf(reduction_))];
-  alignas(64) double block[kTile];
+  alignas(64) double block[kTile], values[kTile];
   for (int64_t t = first; t < last; t += kBlock) {
     FillFirst(block, rows);
     ForTiles(unit, t, std::min(last, t + kBlock), [&](int64_t start, int64_t n) {
-      runner.Run(start, rows * n);
-      loop(runner.result(), rows, n, block);
+      loop(Values(runner, start, rows * n, values), rows, n, block);
     });
     add(wide, block, nullptr, wide, rows, 0);
   }

@@ -21,7 +21,7 @@ struct Exp2Word {
   static constexpr bool kHeavy = true;
   template <class D, class V>
   HWY_INLINE V operator()(D d, V x) const {
-    x = hn::Min(Const(d, 1100), hn::Max(Const(d, -1100), x));
+    x = Bounded(Const(d, -1100), Const(d, 1100), x);
     const V n = hn::Sub(hn::Add(x, Magic(d)), Magic(d)), r = hn::Sub(x, n);
     const V p = hn::MulAdd(r, Polynomial(d, r, C<D>::kExp2), Const(d, 1));
     return Scale(d, p, n);
@@ -62,7 +62,7 @@ struct TanhWord {
   static constexpr bool kHeavy = true;
   template <class D, class V>
   HWY_INLINE V operator()(D d, V x) const {
-    const V a = hn::Min(Const(d, 20), hn::Abs(x));
+    const V a = AtMost(Const(d, 20), hn::Abs(x));
     const V t = Expm1(d, hn::Add(a, a));
     const V two = Const(d, 2), sum = hn::Add(t, two);
     const V y = hn::Div(t, sum);
@@ -72,7 +72,7 @@ struct TanhWord {
     const V rest = hn::NegMulAdd(y, lost, hn::NegMulAdd(y, sum, t));
     const V inverse = hn::NegMulAdd(Const(d, 0.5), y, Const(d, 0.5));
     // Where y is nearly 1 the inverse is too rough.
-    return hn::CopySign(hn::Min(Const(d, 1), hn::MulAdd(rest, inverse, y)), x);
+    return hn::CopySign(AtMost(Const(d, 1), hn::MulAdd(rest, inverse, y)), x);
   }
 };
 
@@ -114,10 +114,10 @@ struct ErfWord {
     const V small = hn::MulAdd(x, Polynomial(d, z, C<D>::kErf), x);
     V rest;  // 1 - erf(|x|)
     if constexpr (sizeof(hn::TFromD<D>) == 4) {
-      const V b = hn::Min(Const(d, 4), a);
+      const V b = AtMost(Const(d, 4), a);
       rest = Exp(d, hn::Neg(Polynomial(d, b, C<D>::kErfTail)));
     } else {
-      const V b = hn::Min(Const(d, 6), a), three = Const(d, 3);
+      const V b = AtMost(Const(d, 6), a), three = Const(d, 3);
       const V t = hn::Div(hn::Sub(b, three), hn::Add(b, three));
       rest = hn::Mul(Exp(d, hn::Neg(hn::Mul(b, b))), Polynomial(d, t, C<D>::kErfTail));
     }
@@ -131,7 +131,7 @@ struct SoftreluWord {
   template <class D, class V>
   HWY_INLINE V operator()(D d, V x) const {
     const V rest = Log1pInside(d, Exp(d, hn::Neg(hn::Abs(x))));
-    const V y = hn::Add(hn::Max(hn::Zero(d), x), rest);
+    const V y = hn::Add(AtLeast(hn::Zero(d), x), rest);
     return hn::IfThenElse(hn::Gt(x, Const(d, 20)), x, y);
   }
 };
@@ -141,7 +141,7 @@ struct LogSigmoidWord {
   template <class D, class V>
   HWY_INLINE V operator()(D d, V x) const {
     const V rest = Log1pInside(d, Exp(d, hn::Neg(hn::Abs(x))));
-    return hn::Sub(hn::Min(hn::Zero(d), x), rest);
+    return hn::Sub(AtMost(hn::Zero(d), x), rest);
   }
 };
 

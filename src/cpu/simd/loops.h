@@ -28,34 +28,19 @@ namespace plait::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 #ifndef PLAIT_WORD1
-// A word that is one expression of the vectors x, y, z.
-#define PLAIT_WORD1(Name, expression)         \
-  struct Name {                               \
-    static constexpr bool kHeavy = false;     \
-    template <class D, class V>               \
-    HWY_INLINE V operator()(D d, V x) const { \
-      (void)d;                                \
-      return expression;                      \
-    }                                         \
+// A word that is one expression of the vectors x, y.
+#define PLAIT_WORD(Name, heavy, expression, ...)                       \
+  struct Name {                                                        \
+    static constexpr bool kHeavy = heavy;                              \
+    template <class D, class V>                                        \
+    HWY_INLINE V operator()([[maybe_unused]] D d, __VA_ARGS__) const { \
+      return expression;                                               \
+    }                                                                  \
   }
-#define PLAIT_HEAVY1(Name, expression)        \
-  struct Name {                               \
-    static constexpr bool kHeavy = true;      \
-    template <class D, class V>               \
-    HWY_INLINE V operator()(D d, V x) const { \
-      return expression;                      \
-    }                                         \
-  }
-#define PLAIT_WORD2(Name, expression)              \
-  struct Name {                                    \
-    static constexpr bool kHeavy = false;          \
-    template <class D, class V>                    \
-    HWY_INLINE V operator()(D d, V x, V y) const { \
-      (void)d;                                     \
-      return expression;                           \
-    }                                              \
-  }
-
+#define PLAIT_WORD1(Name, ...) \
+  PLAIT_WORD(Name, false, (__VA_ARGS__), [[maybe_unused]] V x)
+#define PLAIT_HEAVY1(Name, ...) PLAIT_WORD(Name, true, (__VA_ARGS__), V x)
+#define PLAIT_WORD2(Name, ...) PLAIT_WORD(Name, false, (__VA_ARGS__), V x, V y)
 #endif
 
 template <typename T>

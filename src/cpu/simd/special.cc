@@ -44,7 +44,7 @@ struct FloatPowerWord {
     V log = hn::MulAdd(hn::Mul(s, p), Const(d, C<D>::kLog2E), e);
     log = LogSpecial(d, a, log);
     V t = hn::Mul(y, log);
-    t = hn::Min(Const(d, 300), hn::Max(Const(d, -300), t));
+    t = Bounded(Const(d, -300), Const(d, 300), t);
     const V n = hn::Sub(hn::Add(t, Magic(d)), Magic(d));
     const V power = Polynomial(d, hn::Sub(t, n), C<D>::kShortExp2);
     return PowerSpecial(d, x, y, hn::Mul(power, Pow2(d, n)));
@@ -101,7 +101,7 @@ struct PowerWord {
     V t_low = hn::MulAdd(y, low, hn::MulSub(y, log, t));
     // Out of range, or not a number: t alone decides.
     t_low = hn::IfThenElseZero(hn::Lt(hn::Abs(t), Const(d, 1100)), t_low);
-    const V inside = hn::Min(Const(d, 1100), hn::Max(Const(d, -1100), t));
+    const V inside = Bounded(Const(d, -1100), Const(d, 1100), t);
     const V n = hn::Sub(hn::Add(inside, Magic(d)), Magic(d));
     const V r = hn::Add(hn::Sub(inside, n), t_low);
     const V p = hn::MulAdd(r, Polynomial(d, r, C<D>::kExp2), Const(d, 1));
@@ -172,7 +172,7 @@ struct ModWord {
 
 template <class D, class V>
 HWY_INLINE V Exp2(D d, V x) {
-  x = hn::Min(Const(d, 1100), hn::Max(Const(d, -1100), x));
+  x = Bounded(Const(d, -1100), Const(d, 1100), x);
   const V n = hn::Sub(hn::Add(x, Magic(d)), Magic(d)), r = hn::Sub(x, n);
   return Scale(d, hn::MulAdd(r, Polynomial(d, r, C<D>::kExp2), Const(d, 1)), n);
 }
@@ -182,7 +182,7 @@ struct LdexpWord {
   static constexpr bool kHeavy = true;
   template <class D, class V>
   HWY_INLINE V operator()(D d, V x, V y) const {
-    y = hn::Min(Const(d, 3000), hn::Max(Const(d, -3000), y));
+    y = Bounded(Const(d, -3000), Const(d, 3000), y);
     const V part = hn::Trunc(hn::Mul(y, Const(d, 1.0 / 3)));
     const V a = Exp2(d, part), b = Exp2(d, hn::Sub(hn::Sub(y, part), part));
     return hn::Mul(hn::Mul(hn::Mul(x, a), a), b);

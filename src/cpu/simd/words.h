@@ -31,15 +31,38 @@ HWY_INLINE hn::Vec<D> Nan(D d) {
   return hn::Set(d, std::numeric_limits<hn::TFromD<D>>::quiet_NaN());
 }
 
-// c[0] + c[1] x + c[2] x^2 ...
-template <class D, class V, typename T, size_t kN>
-HWY_INLINE V Polynomial(D d, V x, const T (&c)[kN]) {
-  V sum = hn::Set(d, c[kN - 1]);
-#if HWY_COMPILER_GCC_ACTUAL
-#pragma GCC unroll 16
+// The larger, or smaller, of a bound and x. NaN stays NaN: on x86 because the second
+// argument wins there, elsewhere by a comparison.
+template <class V>
+HWY_INLINE V AtLeast(V bound, V x) {
+#if HWY_ARCH_X86
+  return hn::Max(bound, x);
+#else
+  return hn::IfThenElse(hn::Lt(x, bound), bound, x);
 #endif
-  for (size_t i = kN - 1; i-- > 0;) sum = hn::MulAdd(sum, x, hn::Set(d, c[i]));
-  return sum;
+}
+template <class V>
+HWY_INLINE V AtMost(V bound, V x) {
+#if HWY_ARCH_X86
+  return hn::Min(bound, x);
+#else
+  return hn::IfThenElse(hn::Gt(x, bound), bound, x);
+#endif
+}
+template <class V>
+HWY_INLINE V Bounded(V low, V high, V x) {
+  return AtMost(high, AtLeast(low, x));
+}
+
+// c[kFirst] + c[kFirst + 1] x + c[kFirst + 2] x^2 ...
+template <size_t kFirst = 0, class D, class V, typename T, size_t kN>
+HWY_INLINE V Polynomial(D d, V x, const T (&c)[kN]) {
+  const V first = hn::Set(d, c[kFirst]);
+  if constexpr (kFirst + 1 == kN) {
+    return first;
+  } else {
+    return hn::MulAdd(Polynomial<kFirst + 1>(d, x, c), x, first);
+  }
 }
 
 // 1.5 * 2^(bits of the mantissa): what is added to it is rounded to a whole number,
@@ -82,8 +105,7 @@ HWY_INLINE V Scale(D d, V x, V n) {
 // e^x = 2^n e^r, |r| <= ln(2) / 2. NaN stays NaN; other x are moved into range.
 template <class D, class V>
 HWY_INLINE V ReduceExp(D d, V x, V& n) {
-  // The order of the arguments keeps NaN.
-  x = hn::Min(Const(d, C<D>::kExpHigh), hn::Max(Const(d, C<D>::kExpLow), x));
+  x = Bounded(Const(d, C<D>::kExpLow), Const(d, C<D>::kExpHigh), x);
   n = hn::Sub(hn::MulAdd(x, Const(d, C<D>::kLog2E), Magic(d)), Magic(d));
   return hn::NegMulAdd(n, Const(d, C<D>::kLn2), x);  // exact, but for n's low bits
 }
@@ -100,7 +122,7 @@ HWY_INLINE V Exp(D d, V x) {
 // e^x - 1 = 2^n (r + tail) + (2^n - 1), with what r loses by rounding in the tail.
 template <class D, class V>
 HWY_INLINE V Expm1(D d, V x) {
-  const V bounded = hn::Min(Const(d, C<D>::kExpm1High), hn::Max(Const(d, -60), x));
+  const V bounded = Bounded(Const(d, -60), Const(d, C<D>::kExpm1High), x);
   V n;
   const V a = ReduceExp(d, bounded, n), low = Const(d, C<D>::kLn2Low);
   const V r = hn::NegMulAdd(n, low, a);

@@ -187,8 +187,8 @@ class Words : public testing::TestWithParam<int64_t> {
 };
 
 TEST_P(Words, StayWithinTheirBounds) {
-  // The plain words are libm's.
-  const bool plain = GetParam() == 0 || GetParam() == internal::TargetsForTest().back();
+  // The plain words are libm's: no vectors, or Highway's emulation of them.
+  const bool plain = GetParam() == 0 || GetParam() >= int64_t{1} << 61;
   for (const WordCase& c : Cases()) {
     CheckWord<float>(c, c.float_bound);
     CheckWord<double>(c, plain ? 3 : c.double_bound);
