@@ -3,18 +3,15 @@
 #include "cpu/pointwise_plan.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 namespace plait::cpu {
 namespace {
 
-bool IsBoolean(Fn fn) {
+constexpr bool IsBoolean(Fn fn) {
   return (fn >= Fn::kEqual && fn <= Fn::kLogicalXor) || fn == Fn::kLogicalNot ||
          (fn >= Fn::kIsNan && fn <= Fn::kIsFinite);
-}
-
-int ArityOf(Fn fn) {
-  return fn == Fn::kWhere ? 3 : fn >= Fn::kAdd ? 2 : 1;
 }
 
 uint32_t SizeOf(Compute compute) {
@@ -36,7 +33,7 @@ int Index(DType dtype) {
 }
 
 // A step's rough time in picoseconds an element, for float32.
-int CostOf(Fn fn) {
+constexpr uint16_t CostOf(Fn fn) {
   switch (fn) {
     case Fn::kCbrt:
     case Fn::kRcbrt:
@@ -54,26 +51,26 @@ int CostOf(Fn fn) {
   }
 }
 
-}  // namespace
-
-PointwisePlan::PointwisePlan(const PointwiseProgram& program, const Shape& space,
-                             std::span<const PointwiseInput> inputs,
-                             std::span<void* const> outputs)
-    : program_(program), inputs_(inputs), outputs_(outputs), kernels_(GetKernels()) {
-  for (int i = 0; i < program.num_inputs; ++i) {
-    extents_[i] = ExtentOf(*inputs[i].shape, space);
-    broadcasts_ |= extents_[i] == Extent::kBroadcast;
-    input_cells_[i] = kNone;
+struct FnFacts {
+  uint8_t arity;
+  bool boolean;
+  uint16_t cost;
+};
+constexpr auto kFacts = [] {
+  std::array<FnFacts, kNumFns> facts{};
+  for (int i = 0; i < kNumFns; ++i) {
+    const Fn fn = static_cast<Fn>(i);
+    facts[i].arity = fn == Fn::kWhere ? 3 : fn >= Fn::kAdd ? 2 : 1;
+    facts[i].boolean = IsBoolean(fn);
+    facts[i].cost = CostOf(fn);
   }
-  if (broadcasts_) broadcaster_.Init(space, inputs, extents_);
-  CountUses();
-  if (!outputs.empty()) CopyThreatenedInputs();
-  for (int s = 0; s < program.num_steps; ++s) {
-    if (step_uses_[s] > 0) AddStep(s);
-  }
-  AddOutputs();
-  ChooseTile();
+  return facts;
+}();
+const FnFacts& FactsOf(Fn fn) {
+  return kFacts[static_cast<int>(fn)];
 }
+
+}  // namespace
 
 // Only what an output needs is counted: dead steps have no uses.
 void PointwisePlan::CountUses() {
@@ -92,7 +89,7 @@ void PointwisePlan::CountUses() {
   for (int s = program_.num_steps - 1; s >= 0; --s) {
     if (step_uses_[s] == 0) continue;
     const PointwiseStep& step = program_.steps[s];
-    for (int a = 0, arity = ArityOf(step.fn); a < arity; ++a) use(step.args[a]);
+    for (int a = 0, arity = FactsOf(step.fn).arity; a < arity; ++a) use(step.args[a]);
   }
   for (int i = 0; i < program_.num_inputs; ++i) {
     if (input_uses_[i] > 0 && extents_[i] == Extent::kFull) raw_needed_ |= 1u << i;
@@ -133,15 +130,14 @@ void PointwisePlan::CopyThreatenedInputs() {
 
 [[gnu::always_inline]] inline void PointwisePlan::Emit(Loop loop, Cell x, Cell y,
                                                        Cell z, Cell out) {
-  const uint32_t splat =
-      (IsSplat(x) ? 1u : 0u) | (IsSplat(y) ? 2u : 0u) | (IsSplat(z) ? 4u : 0u);
-  calls_[num_calls_++] = {loop, x, y, z, out, splat, 0};
+  const uint32_t splat = x >> 15 | y >> 15 << 1 | z >> 15 << 2;
+  calls_[num_calls_++] = {loop, Plain(x), Plain(y), Plain(z), out, splat, 0};
 }
 
 void PointwisePlan::EmitSplat(Loop loop, const Cell* args, Cell out,
                               uint32_t elements) {
-  splat_calls_[num_splat_calls_++] = {loop, args[0], args[1], args[2],
-                                      out,  7,       elements};
+  splat_calls_[num_splat_calls_++] = {
+      loop, Plain(args[0]), Plain(args[1]), Plain(args[2]), Plain(out), 7, elements};
 }
 
 PointwisePlan::Cell PointwisePlan::Input(int i) {
@@ -151,7 +147,8 @@ PointwisePlan::Cell PointwisePlan::Input(int i) {
   Cell cell = raw;
   if (extents_[i] == Extent::kScalar) {
     cell = NewSplat();
-    splats_[num_constants_++] = {cell, ComputeOf(dtype), dtype, {}, inputs_[i].data};
+    splats_[num_constants_++] = {
+        Plain(cell), ComputeOf(dtype), dtype, {}, inputs_[i].data};
   } else if (!IsNatural(dtype)) {
     cell = NewBuffer();
     Emit(kernels_.load[Index(dtype)], raw, kNone, kNone, cell);
@@ -165,10 +162,11 @@ PointwisePlan::Cell PointwisePlan::Constant(int index, Compute compute) {
   for (int i = 0; i < num_constants_; ++i) {
     if (splats_[i].data == nullptr && splats_[i].compute == compute &&
         splats_[i].constant.i == constant.i)
-      return splats_[i].cell;
+      return splats_[i].cell | kSplatBit;
   }
   const Cell cell = NewSplat();
-  splats_[num_constants_++] = {cell, compute, DType::kUnknown, constant, nullptr};
+  splats_[num_constants_++] = {Plain(cell), compute, DType::kUnknown, constant,
+                               nullptr};
   return cell;
 }
 
@@ -211,7 +209,7 @@ Loop PointwisePlan::PowerLoop(const PointwiseStep& step) const {
 [[gnu::always_inline]] inline Loop PointwisePlan::LoopOf(const PointwiseStep& step,
                                                          bool* narrowed) const {
   const Loop narrow = kernels_.narrow[Index(step.dtype)];
-  *narrowed = narrow == nullptr || IsBoolean(step.fn);
+  *narrowed = narrow == nullptr || FactsOf(step.fn).boolean;
   if (step.fn == Fn::kPower) return PowerLoop(step);
   if (step.fn > Fn::kCast) return kernels_.step[Index(step.compute)][Index(step.fn)];
   if (step.fn == Fn::kCopy) {
@@ -242,23 +240,25 @@ Loop PointwisePlan::PowerLoop(const PointwiseStep& step) const {
   return NewBuffer();
 }
 
-void PointwisePlan::AddStep(int s) {
+[[gnu::always_inline]] inline void PointwisePlan::AddStep(int s) {
   const PointwiseStep& step = program_.steps[s];
   const bool cast = step.fn == Fn::kCast;
   const Compute compute = cast ? step.from : step.compute;
-  const int arity = ArityOf(step.fn);
+  const FnFacts facts = FactsOf(step.fn);
+  const int arity = facts.arity;
   const Cell x = Argument(step.args[0], compute);
   const Cell y = arity > 1 ? Argument(step.args[1], compute) : kNone;
   const Cell z = arity > 2 ? Argument(step.args[2], compute) : kNone;
   const uint32_t size = SizeOf(step.compute);
   wide_ |= size == 8;
-  if (IsSplat(x) && (arity < 2 || IsSplat(y)) && (arity < 3 || IsSplat(z))) {
+  if (IsSplat(x) && (arity < 2 || IsSplat(y)) && (arity < 3 || IsSplat(z)))
+      [[unlikely]] {
     const Cell args[] = {x, y, z};
     AddSplatStep(step, args, &step_cells_[s]);
     for (int a = 0; a < arity; ++a) Release(step.args[a]);
     return;
   }
-  cost_ += CostOf(step.fn);
+  cost_ += facts.cost;
   // A loop may write over its argument, but only if the elements are of one size.
   const bool in_place = !cast || SizeOf(compute) == size;
   if (in_place) {
@@ -339,6 +339,25 @@ void PointwisePlan::ChooseTile() {
   // Two thirds of an L1 cache of 32 KiB for all, and never more than the scratch.
   constexpr int64_t kTarget = 24 * 1024;
   while (tile_ > 64 && (buffers + streams) * tile_ * size > kTarget) tile_ /= 2;
+}
+
+PointwisePlan::PointwisePlan(const PointwiseProgram& program, const Shape& space,
+                             std::span<const PointwiseInput> inputs,
+                             std::span<void* const> outputs)
+    : program_(program), inputs_(inputs), outputs_(outputs), kernels_(GetKernels()) {
+  for (int i = 0; i < program.num_inputs; ++i) {
+    extents_[i] = ExtentOf(*inputs[i].shape, space);
+    broadcasts_ |= extents_[i] == Extent::kBroadcast;
+    input_cells_[i] = kNone;
+  }
+  if (broadcasts_) broadcaster_.Init(space, inputs, extents_);
+  CountUses();
+  if (!outputs.empty()) CopyThreatenedInputs();
+  for (int s = 0; s < program.num_steps; ++s) {
+    if (step_uses_[s] > 0) AddStep(s);
+  }
+  AddOutputs();
+  ChooseTile();
 }
 
 }  // namespace plait::cpu

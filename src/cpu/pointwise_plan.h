@@ -65,10 +65,11 @@ class PointwisePlan {
     const void* data;  // of a scalar input, else nullptr
   };
 
-  static bool IsBuffer(Cell cell) { return cell >= kFirstBuffer; }
-  static bool IsSplat(Cell cell) {
-    return static_cast<Cell>(cell - kFirstSplat) < kMaxSplats;
-  }
+  // While planning, a splat's cell has this bit.
+  static constexpr Cell kSplatBit = 0x8000;
+  static bool IsSplat(Cell cell) { return cell & kSplatBit; }
+  static bool IsBuffer(Cell cell) { return cell >= kFirstBuffer && cell < kNumCells; }
+  static Cell Plain(Cell cell) { return cell & static_cast<Cell>(~kSplatBit); }
 
   void CountUses();
   void CopyThreatenedInputs();
@@ -86,7 +87,9 @@ class PointwisePlan {
   void Store(int output, Cell value, DType dtype);
   bool Safe(int output) const { return !(alias_[output] & raw_needed_); }
   Cell NewBuffer();
-  Cell NewSplat() { return static_cast<Cell>(kFirstSplat + num_splats_++); }
+  Cell NewSplat() {
+    return static_cast<Cell>((kFirstSplat + num_splats_++) | kSplatBit);
+  }
   void Emit(Loop loop, Cell x, Cell y, Cell z, Cell out);
   void EmitSplat(Loop loop, const Cell* args, Cell out, uint32_t elements);
   void ChooseTile();
