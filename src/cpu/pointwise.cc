@@ -18,24 +18,29 @@ int64_t Divide(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-// How the space is cut: rows of `row` elements, each into pieces of at most `tile`.
+// How the space is cut: rows of `row` elements, each into pieces of `tile` elements, of
+// which the first lacks `shift` and the last what the row lacks.
 struct Cut {
-  int64_t row, tile, pieces;
+  int64_t row, tile, pieces, shift = 0;
+  Cut(int64_t row, int64_t tile, int64_t shift = 0)
+      : row(row), tile(tile), pieces(Divide(row + shift, tile)), shift(shift) {}
 };
 
-Cut CutOf(const PointwisePlan& plan, int64_t n) {
+// Elements by which an array begins behind a border of 64 bytes. Whole vectors that
+// straddle such borders cost twice the time, so tiles begin on them. (Arrays that other
+// libraries allocate are often 16 bytes behind one, all alike.)
+int64_t Misaligned(const void* data, size_t size) {
+  return static_cast<int64_t>(reinterpret_cast<uintptr_t>(data) % kVectorBytes / size);
+}
+
+Cut CutOf(const PointwisePlan& plan, int64_t n, int64_t shift) {
   const int64_t tile = plan.tile();
+  if (!plan.broadcasts()) return {n, tile, shift};
   // Within a row, broadcast inputs are contiguous or constant. Short rows are not worth
   // a tile each; their inputs are copied out instead, a whole number of rows a time.
-  if (plan.broadcasts()) {
-    const int64_t inner = plan.broadcaster().inner();
-    if (inner * 2 >= tile) {
-      const int64_t pieces = Divide(inner, tile);
-      return {inner, Divide(inner, pieces), pieces};
-    }
-    return {n, tile / inner * inner, Divide(n, tile / inner * inner)};
-  }
-  return {n, tile, Divide(n, tile)};
+  const int64_t inner = plan.broadcaster().inner();
+  if (inner * 2 >= tile) return {inner, Divide(inner, Divide(inner, tile))};
+  return {n, tile / inner * inner};
 }
 
 }  // namespace
@@ -50,15 +55,17 @@ void RunPointwise(const PointwiseProgram& program, const Shape& space,
     PointwiseRunner(plan).Run(0, n);
     return;
   }
-  const Cut cut = CutOf(plan, n);
+  const size_t size = SizeOf(program.DTypeOfArg(program.outputs[0]));
+  const Cut cut = CutOf(plan, n, Misaligned(outputs[0], size));
   const int64_t tiles = n / cut.row * cut.pieces;
   const int64_t grain = kGrain / (plan.cost() * cut.tile) + 1;
   ParallelFor(tiles, grain, [&](int64_t first, int64_t last) {
     PointwiseRunner runner(plan);
     int64_t row = first / cut.pieces, piece = first % cut.pieces;
     for (int64_t i = first; i < last; ++i) {
-      const int64_t start = piece * cut.tile;
-      runner.Run(row * cut.row + start, std::min(cut.tile, cut.row - start));
+      const int64_t start = std::max<int64_t>(0, piece * cut.tile - cut.shift);
+      const int64_t end = std::min(cut.row, (piece + 1) * cut.tile - cut.shift);
+      runner.Run(row * cut.row + start, end - start);
       if (++piece == cut.pieces) {
         piece = 0;
         ++row;

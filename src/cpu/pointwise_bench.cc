@@ -147,19 +147,21 @@ PointwiseProgram Update() {
 }
 
 void Updates() {
-  for (int64_t n : {10'000, 1'000'000, 25'000'000}) {
+  const PointwiseProgram p = Update();
+  const auto run = [&](const std::string& name, int64_t n, int64_t offset) {
     Arrays a;
-    float *w = a.New(n, 1.f), *g = a.New(n, 1.f);
-    const PointwiseProgram p = Update();
+    float *w = a.New(n + 16, 1.f) + offset, *g = a.New(n + 16, 1.f) + offset;
     const Shape shape({n});
     const PointwiseInput in[] = {{w, &shape}, {g, &shape}};
     void* out[] = {w};
     for (int threads : {1, 2}) {
       const ScopedComputeThreads scope(threads);
-      Report("update " + std::to_string(n) + ", threads " + std::to_string(threads),
-             1e3, "us", [&] { RunPointwise(p, shape, in, out); });
+      Report(name + std::to_string(n) + ", threads " + std::to_string(threads), 1e3,
+             "us", [&] { RunPointwise(p, shape, in, out); });
     }
-  }
+  };
+  for (int64_t n : {10'000, 1'000'000, 25'000'000}) run("update ", n, 0);
+  run("update of unaligned ", 25'000'000, 4);
 }
 
 void Large() {
