@@ -81,7 +81,34 @@ void SameTypes(const OpDef& op, Specs& in, Specs& out) {
   }
 }
 
+// Inputs and outputs of a pointwise operator have one shape after broadcasting; sizes
+// that are not known yet settle nothing.
+void BroadcastShapes(const OpDef& op, const Specs& in, Specs& out) {
+  if (in.empty()) return;
+  Shape space = in[0].shape;
+  for (const Spec& spec : in) {
+    if (!spec.shape.known()) return;
+    space = Broadcast(space, spec.shape, op.name.c_str());
+  }
+  for (Spec& spec : out) spec.shape = space;
+}
+
 }  // namespace
+
+bool OpDef::Mutates(int input) const {
+  if (group > 0) input %= group;
+  return std::find(mutates.begin(), mutates.end(), input) != mutates.end();
+}
+
+bool OpDef::InPlace(int input, int output) const {
+  if (group > 0) {
+    if (input / group != output) return false;
+    input %= group;
+    output = 0;
+  }
+  return std::find(in_place.begin(), in_place.end(), std::pair(input, output)) !=
+         in_place.end();
+}
 
 const OpDef& AddOp(OpDef op) {
   Registry& registry = TheRegistry();
@@ -168,7 +195,9 @@ void InferAll(const OpDef& op, const Params& params, Specs& in, Specs& out) {
   } else {
     SameTypes(op, in, out);
   }
-  if (op.infer != nullptr && !op.infer(params.get(), in, out)) [[unlikely]] {
+  if (op.infer == nullptr) {
+    if (op.IsPointwise(params)) BroadcastShapes(op, in, out);
+  } else if (!op.infer(params.get(), in, out)) [[unlikely]] {
     Fail(ErrorKind::kValue, op.name, ": inputs ", Text(in), " do not fit together");
   }
   for (const Spec& spec : out) {

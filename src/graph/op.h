@@ -165,6 +165,8 @@ struct OpSpec {
   int (*num_outputs)(const P&) = nullptr;
   int (*visible_outputs)(const P&) = nullptr;
   std::vector<int> mutates = {};
+  bool (*writes)(const P&, int input, bool training) = nullptr;
+  int group = 0;
   void (*types)(const P&, Specs& in, Specs& out) = nullptr;
   InferFn<P> infer = nullptr;
   GradientFn<P> gradient = nullptr;
@@ -201,6 +203,11 @@ struct OpDef {
   std::function<int(const void*)> num_outputs;      // null: outputs.size()
   std::function<int(const void*)> visible_outputs;  // null: all
   std::vector<int> mutates;  // inputs that a call may write: auxiliary states
+  // Whether a call does write an input, where that depends; null: those of `mutates`.
+  std::function<bool(const void*, int input, bool training)> writes;
+  // Where inputs are groups of so many arrays, each with one output, as for several
+  // weights at once: `mutates` and `in_place` tell of one group. 0: no groups.
+  int group = 0;
 
   // Dtypes; null: all inputs and outputs share one. May run while shapes are unknown.
   std::function<void(const void*, Specs&, Specs&)> types;
@@ -257,6 +264,14 @@ struct OpDef {
   int CountVisible(const Params& p) const {
     return visible_outputs ? visible_outputs(p.get()) : CountOutputs(p);
   }
+  // Whether an input is in `mutates`.
+  bool Mutates(int input) const;
+  // Whether this call writes an input.
+  bool Writes(const Params& p, int input, bool training) const {
+    return writes ? writes(p.get(), input, training) : Mutates(input);
+  }
+  // Whether an output may take the memory of an input.
+  bool InPlace(int input, int output) const;
 };
 
 // Parameters from names and values; throws kType for an unknown name, kValue for a bad
@@ -299,6 +314,8 @@ const OpDef& Register(OpSpec<P> s) {
   if (s.num_outputs) op.num_outputs = erase(s.num_outputs);
   if (s.visible_outputs) op.visible_outputs = erase(s.visible_outputs);
   op.mutates = s.mutates;
+  if (s.writes) op.writes = erase(s.writes);
+  op.group = s.group;
   if (s.types) op.types = erase(s.types);
   if (s.infer) op.infer = erase(s.infer);
   if (s.gradient) op.gradient = erase(s.gradient);

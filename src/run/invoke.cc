@@ -41,13 +41,9 @@ bool FitsDirectly(const OpDef& op, const NDArray& dest, int index, const Spec& s
   if (dest.dtype() != spec.dtype) return false;
   for (size_t i = 0; i < in.size(); ++i) {
     if (!dest.SharesMemory(in[i])) continue;
-    bool allowed = false;
-    for (const auto& [input, output] : op.in_place) {
-      allowed |= input == static_cast<int>(i) && output == index;
-    }
     const bool same =
         dest.body()->offset == in[i].body()->offset && dest.shape() == in[i].shape();
-    if (!allowed || !same) return false;
+    if (!same || !op.InPlace(static_cast<int>(i), index)) return false;
   }
   return true;
 }

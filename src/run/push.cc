@@ -121,15 +121,25 @@ void AddOnce(Vars& vars, Var* var) {
   if (std::find(vars.begin(), vars.end(), var) == vars.end()) vars.push_back(var);
 }
 
+// The inputs that a call changes.
+SmallVector<int, 4> WrittenInputs(const OpDef& op, const Params& params,
+                                  std::span<const NDArray> in, bool training) {
+  SmallVector<int, 4> written;
+  if (op.mutates.empty() && !op.writes) return written;
+  for (size_t i = 0; i < in.size(); ++i) {
+    if (op.Writes(params, static_cast<int>(i), training))
+      written.push_back(static_cast<int>(i));
+  }
+  return written;
+}
+
 // The Vars that a call reads and writes; outputs that nobody can know need not be held.
-void CollectVars(const OpDef& op, std::span<const NDArray> in,
-                 std::span<const NDArray> out, bool fresh, Vars& reads, Vars& writes) {
+void CollectVars(std::span<const NDArray> in, std::span<const NDArray> out, bool fresh,
+                 std::span<const int> written, Vars& reads, Vars& writes) {
   if (!fresh) {
     for (const NDArray& x : out) AddOnce(writes, &x.body()->chunk->var());
   }
-  for (int i : op.mutates) {
-    if (i < static_cast<int>(in.size())) AddOnce(writes, &in[i].body()->chunk->var());
-  }
+  for (int i : written) AddOnce(writes, &in[i].body()->chunk->var());
   for (const NDArray& x : in) {
     Var* var = &x.body()->chunk->var();
     if (writes.empty() || std::find(writes.begin(), writes.end(), var) == writes.end())
@@ -232,11 +242,10 @@ void PushNode(const OpDef& op, const ParamsRef& params, std::span<const NDArray>
   if (!fresh) {
     for (const NDArray& x : out) x.body()->chunk->SettleForWrite();
   }
-  for (int i : op.mutates) {
-    if (i < static_cast<int>(in.size())) in[i].body()->chunk->SettleForWrite();
-  }
+  const SmallVector<int, 4> written = WrittenInputs(op, *params, in, state.training);
+  for (int i : written) in[i].body()->chunk->SettleForWrite();
   Vars reads, writes;
-  CollectVars(op, in, out, fresh, reads, writes);
+  CollectVars(in, out, fresh, written, reads, writes);
   Engine& engine = Engine::Get();
   const double cost = CostOf(op, *params, in_specs, out_specs);
   if (cost <= kInlineNanoseconds && engine.TryBegin(reads, writes)) {

@@ -26,11 +26,7 @@ struct Case {
   const ParamsRef& params() const { return sample().params; }
   bool is_pointwise() const { return op->IsPointwise(*params()); }
   // Inputs that the call changes: auxiliary states.
-  bool mutates(size_t i) const {
-    for (int m : op->mutates)
-      if (m == static_cast<int>(i)) return true;
-    return false;
-  }
+  bool mutates(size_t i) const { return op->Mutates(static_cast<int>(i)); }
 };
 
 inline std::ostream& operator<<(std::ostream& out, const Case& c) {

@@ -350,3 +350,19 @@ def test_warm_up():
 def test_wrong_schedules_are_refused(make):
     with pytest.raises(ValueError):
         make(mx.lr_scheduler)
+
+
+def test_one_call_updates_more_weights_than_a_few_hundred():
+    n = 600
+    weights = [nd.full((2,), i) for i in range(n)]
+    momenta = [nd.zeros((2,)) for _ in range(n)]
+    arrays = [
+        a for w, m in zip(weights, momenta, strict=True) for a in (w, nd.ones(2), m)
+    ]
+    nd.multi_sgd_mom_update(
+        *arrays, out=weights, lrs=[0.5] * n, wds=[0] * n, momentum=0.9, num_weights=n
+    )
+    assert [w.asnumpy()[0] for w in weights] == [i - 0.5 for i in range(n)]
+    assert all(m.asnumpy()[1] == -0.5 for m in momenta)
+    nd.reset_arrays(*arrays, num_arrays=len(arrays))
+    assert not any(a.asnumpy().any() for a in arrays)

@@ -440,3 +440,13 @@ def test_zipfian_draws():
     np.testing.assert_allclose(counts, share * 20000, rtol=0.2)
     np.testing.assert_allclose(of_true.asnumpy(), share[[0, 3, 19]] * 20000, 1e-6)
     np.testing.assert_allclose(of_drawn.asnumpy(), share[drawn.asnumpy()] * 20000, 1e-6)
+
+
+def test_stored_gamma_is_set_to_one_where_it_is_fixed():  # O32
+    gamma, rest = nd.array([5, 0.5]), [nd.zeros(2), nd.zeros(2), nd.ones(2)]
+    x = nd.random.uniform(shape=(3, 2))
+    nd.BatchNorm(x, gamma, *rest, fix_gamma=True)
+    assert gamma.asnumpy().tolist() == [5, 0.5]  # a prediction changes nothing
+    with autograd.train_mode():
+        nd.BatchNorm(x, gamma, *rest, fix_gamma=True)
+    assert gamma.asnumpy().tolist() == [1, 1]

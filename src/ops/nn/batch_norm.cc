@@ -6,6 +6,7 @@
 #include "ops/expression.h"
 #include "ops/infer.h"
 #include "ops/nn/normalize.h"
+#include "ops/shape/copy.h"
 
 namespace plait {
 namespace {
@@ -84,6 +85,8 @@ void Forward(const P& p, const KernelArgs& args) {
   const View &x = args.in[0], &gamma = args.in[1], &beta = args.in[2];
   const View &y = args.out[0], &mean = args.out[1], &inverse = args.out[2];
   const bool own = args.training && !p.use_global_stats;
+  // A decayed gamma is not what is computed with; what is saved shall be.
+  if (args.training && p.fix_gamma) FillValue(gamma, 1);
   if (own && norm.Count(0b101) == 0) return;
   VisitStats(mean.dtype, [&]<typename A>() {
     const int64_t channels = norm.sizes[1];
@@ -192,6 +195,11 @@ OpSpec<P> Spec(const char* name, const char* doc, std::vector<Param<P>> params) 
       .params = std::move(params),
       .visible_outputs = [](const P& p) { return p.output_mean_var ? 3 : 1; },
       .mutates = {3, 4},
+      .writes =
+          [](const P& p, int input, bool training) {
+            return training &&
+                   (input > 2 ? !p.use_global_stats : p.fix_gamma && input == 1);
+          },
       .types = InferTypes,
       .infer = Infer,
       .gradient = Gradient,

@@ -238,11 +238,12 @@ const OpDef& multi_adamw_update = Register<MultiAdamWParams>({
     .params = MultiParamList(),
     .variable_inputs = true,
     .num_outputs = [](const MultiAdamWParams& p) { return p.num_weights; },
-    .mutates = StatesOfGroups(4, {2, 3}),
+    .mutates = {2, 3},
+    .group = 4,
     .types = MultiTypes<false>,
     .infer = MultiInfer<false>,
     .cpu = {{"plain", MultiForward<false>}},
-    .in_place = WeightsOfGroups(4),
+    .in_place = {{0, 0}},
     .samples = {MultiSample(false)},
 });
 
@@ -255,11 +256,12 @@ const OpDef& multi_mp_adamw_update = Register<MultiAdamWParams>({
     .params = MultiParamList(),
     .variable_inputs = true,
     .num_outputs = [](const MultiAdamWParams& p) { return p.num_weights; },
-    .mutates = StatesOfGroups(5, {2, 3, 4}),
+    .mutates = {2, 3, 4},
+    .group = 5,
     .types = MultiTypes<true>,
     .infer = MultiInfer<true>,
     .cpu = {{"plain", MultiForward<true>}},
-    .in_place = WeightsOfGroups(5),
+    .in_place = {{0, 0}},
     .samples = {MultiSample(true)},
 });
 

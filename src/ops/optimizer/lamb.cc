@@ -276,11 +276,12 @@ const OpDef& multi_lamb = Register<MultiLambParams>({
     .params = MultiParamList(),
     .variable_inputs = true,
     .num_outputs = [](const MultiLambParams& p) { return p.num_tensors; },
-    .mutates = StatesOfGroups(4, {2, 3}),
+    .mutates = {2, 3},
+    .group = 4,
     .types = MultiTypes<false>,
     .infer = MultiInfer<false>,
     .cpu = {{"plain", MultiForward<false>}},
-    .in_place = WeightsOfGroups(4),
+    .in_place = {{0, 0}},
     .samples = {MultiSample(false)},
 });
 
@@ -292,11 +293,12 @@ const OpDef& multi_mp_lamb = Register<MultiLambParams>({
     .params = MultiParamList(),
     .variable_inputs = true,
     .num_outputs = [](const MultiLambParams& p) { return p.num_tensors; },
-    .mutates = StatesOfGroups(5, {2, 3, 4}),
+    .mutates = {2, 3, 4},
+    .group = 5,
     .types = MultiTypes<true>,
     .infer = MultiInfer<true>,
     .cpu = {{"plain", MultiForward<true>}},
-    .in_place = WeightsOfGroups(5),
+    .in_place = {{0, 0}},
     .samples = {MultiSample(true)},
 });
 

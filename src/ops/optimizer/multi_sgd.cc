@@ -118,9 +118,7 @@ template <int K>
 const OpDef& Add() {
   constexpr Kind kind = kKinds[K];
   std::vector<int> states;
-  for (int g = 0; g < kMaxGroups; ++g) {
-    for (int i = 2; i < kind.stride(); ++i) states.push_back(g * kind.stride() + i);
-  }
+  for (int i = 2; i < kind.stride(); ++i) states.push_back(i);
   return Register<P>({
       .name = kind.name,
       .doc = "SGD for several weights; the arrays of each weight stand together.",
@@ -130,10 +128,11 @@ const OpDef& Add() {
       .variable_inputs = true,
       .num_outputs = [](const P& p) { return p.num_weights; },
       .mutates = states,
+      .group = kind.stride(),
       .types = InferTypes<K>,
       .infer = Infer<K>,
       .cpu = {{"plain", Forward<K>}},
-      .in_place = WeightsOfGroups(kind.stride()),
+      .in_place = {{0, 0}},
       .samples = {SampleOf(kind)},
   });
 }

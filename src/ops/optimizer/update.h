@@ -58,32 +58,15 @@ void MixedTypes(const P&, Specs& in, Specs& out) {
 
 // ---------------------------------------------------------------- several groups
 
-inline constexpr int kMaxGroups = 256;
-
-// The inputs `states` of every group of `stride` arrays.
-inline std::vector<int> StatesOfGroups(int stride, std::initializer_list<int> states) {
-  std::vector<int> all;
-  for (int g = 0; g < kMaxGroups; ++g) {
-    for (int s : states) all.push_back(g * stride + s);
-  }
-  return all;
-}
-// The new weight of a group may take the place of the old one.
-inline std::vector<std::pair<int, int>> WeightsOfGroups(int stride) {
-  std::vector<std::pair<int, int>> all;
-  for (int g = 0; g < kMaxGroups; ++g) all.push_back({g * stride, g});
-  return all;
-}
-
 // Shapes and dtypes of n groups of `stride` arrays and `extra` ones behind them: the
 // arrays of a group have one shape; with `mixed`, weight and gradient have a dtype of
 // their own and the rest is float32.
 inline bool InferGroups(const char* op, int n, int stride, int extra, Specs& in,
                         Specs& out) {
-  Check(n > 0 && n <= kMaxGroups, op, ": the number of weights is ", n, "; 1 to ",
-        kMaxGroups, " were expected");
-  Check(static_cast<int>(in.size()) == n * stride + extra, op, ": got ", in.size(),
-        " arrays for ", n, " weights; ", n * stride + extra, " were expected");
+  Check(n > 0, op, ": the number of weights is ", n, "; at least 1 was expected");
+  const int64_t wanted = int64_t{n} * stride + extra;
+  Check(static_cast<int64_t>(in.size()) == wanted, op, ": got ", in.size(),
+        " arrays for ", n, " weights; ", wanted, " were expected");
   for (int g = 0; g < n; ++g) {
     for (int i = 0; i < stride; ++i) {
       const int at = g * stride + i;
