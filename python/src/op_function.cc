@@ -275,7 +275,10 @@ PyObject* Call(PyObject* self, PyObject* const* values, size_t flags,
     DropMissing(*f.op, args);
     const ParamsRef params = ParamsFor(f, args);
     const SmallVector<NDArray, 4> out = OutputsOf(*f.op, args.out);
-    const ScopedCreationDevice device(args.device);
+    // Without arrays, the current context says where the result goes.
+    PyObject* context =
+        args.device == nullptr && args.inputs.empty() ? Py_None : args.device;
+    const ScopedCreationDevice device(context);
     Arrays results = Invoke(*f.op, params, args.inputs, out);
     return Result(*f.op, *params, results, args.out);
   });

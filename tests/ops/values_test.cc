@@ -307,6 +307,32 @@ TEST_P(Operator, SurvivesBadInput) {
   }
 }
 
+// A gradient's own operator does not trust its dy, input 0, either: one of more
+// elements along some axis, or of another rank, is refused or means a dx of another
+// shape.
+TEST_P(Operator, RefusesAGradientOfAnotherShape) {
+  if (!IsInternal(*GetParam())) return;
+  for (const Case& c : Cases()) {
+    SCOPED_TRACE(c);
+    std::vector<NDArray> inputs = InputsOf(c);
+    const Shape dy = inputs[0].shape(), dx = Call(c, inputs)[0].shape();
+    for (int axis = -1; axis < dy.rank(); ++axis) {
+      Shape shape = dy;
+      if (axis < 0) {
+        shape.Append(2);
+      } else {
+        ++shape[axis];
+      }
+      inputs[0] = Zeros(shape, inputs[0].dtype());
+      try {
+        EXPECT_FALSE(Call(c, inputs)[0].shape() == dx) << "dy of shape " << shape;
+      } catch (const Error& e) {
+        EXPECT_TRUE(IsProper(e)) << e.what();
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Operator, ::testing::ValuesIn(AllOps()), NameOf);
 
 }  // namespace

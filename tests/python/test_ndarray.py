@@ -367,3 +367,25 @@ def test_numpy_takes_arrays():
     with pytest.raises(TypeError):
         np.ones(3, np.float32) * nd.ones((3,))
     assert isinstance(np.float32(2) + nd.ones((3,)), nd.NDArray)
+
+
+def test_read_only_memory_of_numpy_is_copied():
+    source = np.arange(4, dtype=np.float32)
+    source.flags.writeable = False
+    x = nd.from_numpy(source)
+    x += 1
+    assert x.asnumpy().tolist() == [1, 2, 3, 4] and source.tolist() == [0, 1, 2, 3]
+    shared = np.arange(4, dtype=np.float32)
+    y = nd.from_numpy(shared)
+    y += 1
+    y.wait_to_read()
+    assert shared.tolist() == [1, 2, 3, 4] and not shared.flags.writeable
+
+
+def test_shapes_of_broadcasting_are_inferred_without_a_call():
+    infer = mx._plait.infer_shape
+    assert infer("broadcast_add", [(2, 1, 4), (3, 1)], {}) == (2, 3, 4)
+    assert infer("broadcast_add", [(), (3, 1)], {}) == (3, 1)
+    assert infer("where", [(2, 3)] * 3, {}) == (2, 3)
+    with pytest.raises(ValueError, match="broadcast_add: .*\\(2, 3\\)"):
+        infer("broadcast_add", [(2, 3), (4,)], {})

@@ -8,6 +8,7 @@ import threading
 import pytest
 
 import plait as mx
+from plait import nd
 
 ALIAS = os.path.join(os.path.dirname(__file__), "..", "..", "python", "alias")
 PACKAGE = os.path.dirname(os.path.dirname(mx.__file__))
@@ -105,6 +106,26 @@ def test_contexts_compare_and_nest():
     assert mx.current_context() == mx.cpu(0)
     with pytest.raises(KeyError, match="unknown device type"):
         mx.Context("tpu")
+
+
+def test_arrays_are_made_on_the_current_context():
+    with mx.cpu(1):
+        made = [
+            nd.zeros((2,)),
+            nd.ones((2,)),
+            nd.arange(3),
+            nd.array([1]),
+            nd.empty((2,)),
+            nd.random.uniform(shape=(2,)),
+            nd.zeros((2,)) + 1,
+        ]
+        other = nd.zeros((2,), ctx=mx.cpu(2))
+    assert {x.context for x in made} == {mx.cpu(1)}
+    assert other.context == mx.cpu(2)
+    assert nd.zeros((2,)).context == mx.cpu(0)
+    # A call with arrays stays with them.
+    with mx.cpu(3):
+        assert (made[0] * 2).context == mx.cpu(1)
 
 
 def test_current_context_belongs_to_a_thread():

@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 _full = op("_full")
+_WRITEABLE = {"WRITEABLE": True}
 
 
 def empty(shape, ctx=None, dtype=None):
@@ -142,8 +143,12 @@ def eye(N, M=0, k=0, ctx=None, dtype=None, **kwargs):
 
 
 def from_numpy(ndarray, zero_copy=True, array_cls=None):
-    """An array on the memory of a NumPy array, which becomes read-only; or a copy."""
-    if not zero_copy:
+    """An array on the memory of a NumPy array, which becomes read-only; or a copy.
+
+    The memory of an array that is read-only already is copied: what it belongs to must
+    not change.
+    """
+    if not zero_copy or not getattr(ndarray, "flags", _WRITEABLE)["WRITEABLE"]:
         return _plait.from_buffer(np.asarray(ndarray, order="C"), None, 1, 0)
     if not isinstance(ndarray, np.ndarray):
         raise MXNetTypeError(

@@ -208,7 +208,10 @@ const OpDef& backward_op = Register<P>({
                {"data1", Types::kFloats},
                {"data2", Types::kFloats}},
     .infer =
-        [](const P&, Specs& in, Specs& out) {
+        [](const P& p, Specs& in, Specs& out) {
+          Specs images{in[1], in[2]}, y{in[0]};
+          Check(Infer(p, images, y), "_backward_Correlation: dy ", in[0].shape,
+                " does not fit images ", in[1].shape);
           return Unify(in[1].shape, in[2].shape) && Unify(in[1].shape, out[0].shape);
         },
     .gradient = BackwardGradient,

@@ -137,7 +137,12 @@ const OpDef& grid_backward = Register<GridParams>({
           if (p.transform_type == Transform::kWarp) {
             return Unify(in[0].shape, out[0].shape);
           }
-          return Assign(out[0].shape, {in[0].shape[0], 6});
+          const Shape &dy = in[0].shape, &target = p.target_shape;
+          Check(!dy.known() ||
+                    (target.rank() == 2 && dy[2] == target[0] && dy[3] == target[1]),
+                "_backward_GridGenerator: dy ", dy, " and target_shape ", target,
+                "; equal sizes were expected");
+          return Assign(out[0].shape, {dy[0], 6});
         },
     .gradient = [](const GridParams& p, const GradArgs& g) -> Values {
       return {GridLinear(p, g.dout(0))};

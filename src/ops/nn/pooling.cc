@@ -103,8 +103,17 @@ bool Infer(const P& p, Specs& in, Specs& out) {
   return ok;
 }
 
+// dy must be what pooling an x of p.result gives.
 bool InferBackward(const P& p, Specs& in, Specs& out) {
-  if (in.size() > 1 && !Assign(in[1].shape, p.result)) return false;
+  Specs x{{p.result, in[0].dtype}}, y{{Shape::Unknown(), in[0].dtype}};
+  Check(p.result.known() && Infer(p, x, y), "_backward_Pooling: result is ", p.result,
+        "; the shape of the pooled x was expected");
+  Check(Unify(in[0].shape, y[0].shape), "_backward_Pooling: dy ", in[0].shape,
+        " does not fit x ", p.result, "; ", y[0].shape, " was expected");
+  if (in.size() > 1) {
+    Check(Assign(in[1].shape, p.result), "_backward_Pooling: x is ", in[1].shape,
+          " and result ", p.result, "; one shape was expected");
+  }
   return Assign(out[0].shape, p.result);
 }
 

@@ -181,8 +181,25 @@ bool InferResize(const ResizeParams& p, Specs& in, Specs& out) {
   return Assign(out[0].shape, y);
 }
 
+bool InferForward(const AdaptiveParams& p, Specs& in, Specs& out) {
+  return InferAdaptive(p, in, out);
+}
+// With mode like, dy itself says what the size was.
+bool InferForward(const ResizeParams& p, Specs& in, Specs& out) {
+  if (p.mode != ResizeMode::kLike) return InferResize(p, in, out);
+  CheckImage(ResizeParams::kName, in[0].shape);
+  const Shape& x = in[0].shape;
+  return Assign(out[0].shape, {x[0], x[1], kUnknownSize, kUnknownSize});
+}
+
+// dy must be what resampling an x of p.result gives.
 template <typename P>
-bool InferTransposed(const P& p, Specs&, Specs& out) {
+bool InferTransposed(const P& p, Specs& in, Specs& out) {
+  Check(p.result.known(), P::kName, ": the gradient's result is ", p.result,
+        "; the shape of x was expected");
+  Specs x{{p.result, in[0].dtype}}, y{{Shape::Unknown(), in[0].dtype}};
+  Check(InferForward(p, x, y) && Unify(in[0].shape, y[0].shape), P::kName, ": dy ",
+        in[0].shape, " does not fit x ", p.result, "; ", y[0].shape, " was expected");
   return Assign(out[0].shape, p.result);
 }
 

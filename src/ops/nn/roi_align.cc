@@ -195,11 +195,9 @@ const OpDef& transposed = Register<P>({
     .inputs = {{"dy", Types::kFloats}, {"rois", Types::kFloats}},
     .infer =
         [](const P& p, Specs& in, Specs& out) {
-          Check(p.result.rank() == 4 && Assign(in[1].shape, {kUnknownSize, 5}) &&
-                    Assign(in[0].shape, Shape::Filled(4, kUnknownSize)) &&
-                    UnifySize(in[0].shape[0], in[1].shape[0]),
-                "_backward_contrib_ROIAlign: dy ", in[0].shape, " and rois ",
-                in[1].shape, " do not match");
+          Specs x{{p.result, in[0].dtype}, in[1]}, y{in[0]};
+          Check(p.result.known() && Infer(p, x, y), "_backward_contrib_ROIAlign: dy ",
+                in[0].shape, " does not fit rois ", in[1].shape, " and x ", p.result);
           return Assign(out[0].shape, p.result);
         },
     .gradient = Gradient<false>,

@@ -189,8 +189,17 @@ const OpDef& backward_op = Register<P>({
     .doc = "The gradient of ROIPooling.",
     .inputs = {{"dy", Types::kFloats}, {"rois", Types::kFloats}, {"maxidx"}},
     .types = LinearTypes,
-    .infer = [](const P& p, Specs&,
-                Specs& out) { return Assign(out[0].shape, p.result); },
+    .infer =
+        [](const P& p, Specs& in, Specs& out) {
+          const Shape &dy = in[0].shape, &x = p.result;
+          Check(!dy.known() || !in[1].shape.known() ||
+                    (x.rank() == 4 && dy.rank() == 4 && in[1].shape.rank() == 2 &&
+                     in[1].shape[1] == 5 && dy[0] == in[1].shape[0] && dy[1] == x[1] &&
+                     in[2].shape == dy),
+                "_backward_ROIPooling: dy ", dy, " and maxidx ", in[2].shape,
+                " do not fit rois ", in[1].shape, " and x ", x);
+          return Assign(out[0].shape, x);
+        },
     .gradient = [](const P& p, const GradArgs& g) -> Values {
       return {TakeOf(p, g.dout(0), g.in(1), g.in(2)), {}, {}};
     },

@@ -120,7 +120,16 @@ bool InferSample(const SampleParams&, Specs& in, Specs& out) {
   return Assign(y, {x[0], x[1], grid[2], grid[3]});
 }
 
-bool InferSpread(const SampleParams& p, Specs&, Specs& out) {
+// dy must be what sampling an x of p.result gives.
+bool InferSpread(const SampleParams& p, Specs& in, Specs& out) {
+  const Shape &dy = in[0].shape, &grid = in[1].shape, &x = p.result;
+  if (dy.known() && grid.known()) {
+    Check(x.rank() == 4 && dy.rank() == 4 && grid.rank() == 4 &&
+              dy == Shape{x[0], x[1], grid[2], grid[3]} && grid[0] == x[0] &&
+              grid[1] == 2,
+          "_backward_BilinearSampler: dy ", dy, " does not fit grid ", grid, " and x ",
+          x, "; (n, channels, out_h, out_w) was expected");
+  }
   return Assign(out[0].shape, p.result);
 }
 
