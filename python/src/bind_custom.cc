@@ -51,27 +51,34 @@ class PythonLock {
   PyGILState_STATE state_;
 };
 
-// The modes of the thread while it runs a callback: not recording.
+// The modes of the thread while it runs a callback: not recording, and operators run
+// under the callback's name.
 class CallbackMode {
  public:
-  explicit CallbackMode(bool training)
+  CallbackMode(bool training, const char* scope)
       : recording_(std::exchange(Recording(), false)),
-        training_(std::exchange(Training(), training)) {}
+        training_(std::exchange(Training(), training)),
+        layer_(std::exchange(CurrentLayer(), scope)) {}
   ~CallbackMode() {
     Recording() = recording_;
     Training() = training_;
+    CurrentLayer() = layer_;
   }
   CallbackMode(const CallbackMode&) = delete;
   CallbackMode& operator=(const CallbackMode&) = delete;
 
  private:
   bool recording_, training_;
+  const char* layer_;
 };
 
 class CallbackOperation final : public Operation {
  public:
   CallbackOperation(std::string name, PyObject* function, bool training)
-      : name_(std::move(name)), function_(function), training_(training) {
+      : name_(std::move(name)),
+        scope_(name_ + "::"),
+        function_(function),
+        training_(training) {
     Py_INCREF(function_);
     lane = Lane::kCallback;
   }
@@ -81,7 +88,7 @@ class CallbackOperation final : public Operation {
     Check(Py_IsInitialized(), ErrorKind::kRuntime, name_,
           ": Python has ended before the call could run");
     const PythonLock lock;
-    const CallbackMode mode(training_);
+    const CallbackMode mode(training_, scope_.c_str());
     std::vector<NDArray> in, out;
     for (const Operand& x : reads) in.push_back(x.Alias());
     for (const Operand& x : writes) out.push_back(x.Alias());
@@ -128,7 +135,7 @@ class CallbackOperation final : public Operation {
     return list;
   }
 
-  std::string name_;
+  const std::string name_, scope_;
   PyObject* function_;
   bool training_;
 };

@@ -17,7 +17,7 @@ namespace {
 
 struct Recorded {
   std::string name, layer;
-  Lane lane;
+  const char* category;
   uint64_t thread;
   double start_us, end_us;
 };
@@ -40,18 +40,29 @@ const char* CategoryOf(Lane lane) {
     case Lane::kIo:
       return "io";
     case Lane::kCallback:
-      return "callback";
+      return "Custom Operator";
     default:
       return "comm";
   }
 }
 
 void Note(const EngineEvent& e) {
+  Recorded event{e.name,
+                 e.layer,
+                 CategoryOf(e.lane),
+                 e.thread,
+                 static_cast<double>(e.start_ns) / 1e3,
+                 static_cast<double>(e.end_ns) / 1e3};
+  if (e.lane == Lane::kCallback) event.name += "::pure_python";
+  // What Python code of a custom operator called has the layer `operator::`.
+  if (event.layer.ends_with("::")) {
+    event.name = event.layer + event.name;
+    event.layer.clear();
+    event.category = "Custom Operator";
+  }
   Feed& feed = TheFeed();
   const std::lock_guard lock(feed.mutex);
-  feed.events.push_back({e.name, e.layer, e.lane, e.thread,
-                         static_cast<double>(e.start_ns) / 1e3,
-                         static_cast<double>(e.end_ns) / 1e3});
+  feed.events.push_back(std::move(event));
 }
 
 }  // namespace
@@ -73,8 +84,8 @@ void BindProfiler(nb::module_& m) {
         }
         nb::list rows;
         for (const Recorded& e : events) {
-          rows.append(nb::make_tuple(e.name, CategoryOf(e.lane), "cpu/0", e.thread,
-                                     e.start_us, e.end_us, e.layer));
+          rows.append(nb::make_tuple(e.name, e.category, "cpu/0", e.thread, e.start_us,
+                                     e.end_us, e.layer));
         }
         return rows;
       },

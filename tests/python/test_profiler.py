@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from plait import callback, metric, nd, profiler
+from plait import autograd, callback, metric, nd, operator, profiler
 
 
 @pytest.fixture
@@ -176,3 +176,32 @@ def test_module_checkpoint():
     for epoch in range(4):
         save(epoch)
     assert saved == [("net", 2, False), ("net", 4, False)]
+
+
+def test_custom_operators_have_names(trace):
+    class Twice(operator.CustomOp):
+        def forward(self, is_train, req, in_data, out_data, aux):
+            self.assign(out_data[0], req[0], in_data[0] + nd.ones((2,)))
+
+        def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+            self.assign(in_grad[0], req[0], out_grad[0])
+
+    @operator.register("named_for_the_profiler")
+    class TwiceProp(operator.CustomOpProp):
+        def create_operator(self, ctx, in_shapes, in_dtypes):
+            return Twice()
+
+    x = nd.zeros((2,))
+    x.attach_grad()
+    with autograd.record():
+        y = nd.Custom(x, op_type="named_for_the_profiler")
+    y.backward()
+    nd.waitall()
+    names = {e["name"] for e in trace() if e.get("cat") == "Custom Operator"}
+    assert {
+        "named_for_the_profiler::pure_python",
+        "_backward_named_for_the_profiler::pure_python",
+        "named_for_the_profiler::_full",
+    } <= names
+    rows = json.loads(profiler.dumps(format="json"))["Time"]["Custom Operator"]
+    assert rows["named_for_the_profiler::pure_python"]["Count"] == 1
