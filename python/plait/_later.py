@@ -10,13 +10,11 @@ from .error import NotYetError
 _HINTS = {
     "numpy": "plait.np comes with a later release; use plait.nd",
     "numpy_extension": "plait.npx comes with a later release; use plait.nd",
-    "symbol": "symbols come with a later release; use plait.nd or plait.gluon",
     "module": "Module comes with a later release; use plait.gluon",
     "model": "checkpoints of symbols come with a later release; "
     "use gluon's save_parameters and load_parameters",
     "kvstore": "the key-value store comes with a later release; "
     "a Trainer on one device needs none",
-    "executor": "executors come with a later release, with symbols",
     "executor_manager": "executors come with a later release, with symbols",
     "visualization": "drawings of symbols come with a later release",
     "monitor": "Monitor comes with a later release, with symbols",

@@ -62,5 +62,6 @@ NB_MODULE(_plait, m) {
   BindAutograd(m);
   BindCustom(m);
   BindProfiler(m);
+  BindSymbol(m);
   BindSystem(m);
 }

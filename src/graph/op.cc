@@ -6,6 +6,8 @@
 #include <map>
 #include <numeric>
 
+#include "graph/graph.h"
+
 namespace plait {
 namespace {
 
@@ -79,18 +81,6 @@ void SameTypes(const OpDef& op, Specs& in, Specs& out) {
   for (Spec& spec : out) {
     if (spec.dtype == DType::kUnknown) spec.dtype = dtype;
   }
-}
-
-// Inputs and outputs of a pointwise operator have one shape after broadcasting; sizes
-// that are not known yet settle nothing.
-void BroadcastShapes(const OpDef& op, const Specs& in, Specs& out) {
-  if (in.empty()) return;
-  Shape space = in[0].shape;
-  for (const Spec& spec : in) {
-    if (!spec.shape.known()) return;
-    space = Broadcast(space, spec.shape, op.name.c_str());
-  }
-  for (Spec& spec : out) spec.shape = space;
 }
 
 }  // namespace
@@ -179,10 +169,13 @@ ParamsRef MakeParams(const OpDef& op, std::span<const NamedAttr> attrs) {
   return params;
 }
 
-void InferAll(const OpDef& op, const Params& params, Specs& in, Specs& out) {
+namespace {
+
+void CheckTypes(const OpDef& op, const Specs& in) {
   for (size_t i = 0; i < in.size() && !op.inputs.empty(); ++i) {
     const InputDef& def = op.inputs[std::min(i, op.inputs.size() - 1)];
-    if (!Accepts(def.types, in[i].dtype)) [[unlikely]] {
+    if (in[i].dtype != DType::kUnknown && !Accepts(def.types, in[i].dtype))
+        [[unlikely]] {
       Fail(ErrorKind::kType, op.name, ": ", def.name, " is ", in[i].dtype, "; ",
            def.types == Types::kFloats     ? "a floating dtype"
            : def.types == Types::kIntegers ? "an integer dtype"
@@ -190,16 +183,68 @@ void InferAll(const OpDef& op, const Params& params, Specs& in, Specs& out) {
            " was expected");
     }
   }
+}
+
+// Dtypes of a pointwise operator: unknown ones take the promoted one of the others.
+void InferPointwiseTypes(const OpDef& op, const Params& params, Specs& in, Specs& out) {
+  DType known = DType::kUnknown;
+  for (const Spec& spec : in) {
+    if (spec.dtype == DType::kUnknown) continue;
+    known = known == DType::kUnknown ? spec.dtype : Promote(known, spec.dtype);
+  }
+  const bool arithmetic = op.fn != Fn::kCount && op.fn != Fn::kCast;
+  if (known == DType::kUnknown && arithmetic) known = out[0].dtype;
+  if (known == DType::kUnknown) return;
+  for (Spec& spec : in) {
+    if (spec.dtype == DType::kUnknown) spec.dtype = known;
+  }
+  PointwiseTypes(op, params, in, out);
+}
+
+// Shapes of a pointwise operator without a rule of its own: they broadcast, or there is
+// only one.
+void InferPointwiseShapes(const OpDef& op, Specs& in, Specs& out) {
+  if (in.size() == 1) {
+    for (Spec& spec : out) {
+      Check(Unify(in[0].shape, spec.shape), op.name, ": x has shape ", in[0].shape,
+            " and the result ", spec.shape, "; equal shapes were expected");
+    }
+    return;
+  }
+  for (const Spec& spec : in) {
+    if (!spec.shape.known()) return;
+  }
+  Shape space = in.empty() ? Shape::Unknown() : in[0].shape;
+  for (size_t i = 1; i < in.size(); ++i)
+    space = Broadcast(space, in[i].shape, op.name.c_str());
+  for (Spec& spec : out) {
+    Check(Unify(spec.shape, space), op.name, ": the result has shape ", space, "; ",
+          spec.shape, " was expected");
+  }
+}
+
+}  // namespace
+
+void InferPartial(const OpDef& op, const Params& params, Specs& in, Specs& out) {
+  CheckTypes(op, in);
+  const bool pointwise = op.is_pointwise();
   if (op.types) {
     op.types(params.get(), in, out);
+  } else if (pointwise) {
+    InferPointwiseTypes(op, params, in, out);
   } else {
     SameTypes(op, in, out);
   }
-  if (op.infer == nullptr) {
-    if (op.IsPointwise(params)) BroadcastShapes(op, in, out);
-  } else if (!op.infer(params.get(), in, out)) [[unlikely]] {
-    Fail(ErrorKind::kValue, op.name, ": inputs ", Text(in), " do not fit together");
+  if (op.infer != nullptr) {
+    if (!op.infer(params.get(), in, out)) [[unlikely]]
+      Fail(ErrorKind::kValue, op.name, ": inputs ", Text(in), " do not fit together");
+  } else if (pointwise) {
+    InferPointwiseShapes(op, in, out);
   }
+}
+
+void InferAll(const OpDef& op, const Params& params, Specs& in, Specs& out) {
+  InferPartial(op, params, in, out);
   for (const Spec& spec : out) {
     if (!spec.shape.known() || spec.dtype == DType::kUnknown) [[unlikely]] {
       Fail(ErrorKind::kRuntime, op.name, ": outputs ", Text(out),

@@ -52,8 +52,8 @@ def test_unknown_names_are_attribute_errors():
 def test_modules_of_later_releases_say_so():
     with pytest.raises(NotImplementedError, match="use plait.nd"):
         mx.np.ones((2,))
-    with pytest.raises(ImportError, match="symbols come with a later release"):
-        from plait.symbol import Symbol  # noqa: F401
+    with pytest.raises(ImportError, match="record files come with a later release"):
+        from plait.recordio import MXRecordIO  # noqa: F401
     with pytest.raises(mx.MXNetError):
         mx.npx.set_np()
 

@@ -1,0 +1,148 @@
+"""Operators as functions of symbols, made from the registry."""
+
+import numpy as np
+
+from .. import _plait
+from ..attribute import AttrScope
+from ..context import Context
+from ..error import MXNetTypeError
+from ..name import NameManager
+from ..ndarray._core import _Null, dtype_name
+
+_IGNORED = frozenset(("out", "ctx"))
+
+
+def text_of(value):
+    """A parameter as MXNet's graph files write it: Python's str() of plain values."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (tuple, list)):
+        return str(type(value)(_plain(v) for v in value))
+    if isinstance(value, (type, np.dtype)):
+        return dtype_name(value)
+    return str(_plain(value))
+
+
+def _plain(value):
+    if isinstance(value, (tuple, list)):
+        return type(value)(_plain(v) for v in value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+class SymbolOp:
+    """A function that makes a node. Symbols are inputs, by position or name; what else
+    is given are parameters; inputs that are not given become variables named after the
+    node."""
+
+    __slots__ = ("op", "__name__", "hint", "inputs", "params", "variable", "known")
+
+    def __init__(self, op, name):
+        signature = _plait.symbol_signature(op)
+        self.op = op
+        self.__name__ = name
+        self.hint = name.lower()
+        self.inputs = signature["inputs"]
+        self.params = signature["params"]
+        self.variable = signature["variable"]
+        self.known = frozenset(self.params)
+
+    @property
+    def __doc__(self):
+        return _plait.op_function(self.op, self.__name__).__doc__
+
+    def __repr__(self):
+        return "<symbol operator %s>" % self.__name__
+
+    def __reduce__(self):
+        return SymbolOp, (self.op, self.__name__)
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else _Method(self, instance)
+
+    def __call__(self, *args, name=None, attr=None, **kwargs):
+        from .symbol import Symbol
+
+        inputs, named, attrs = [], {}, {}
+        for i, value in enumerate(args):
+            if isinstance(value, Symbol):
+                inputs.append(value.handle)
+            elif value is None or value is _Null:
+                if i < len(self.inputs) and not self.variable:
+                    inputs.append(None)
+            else:
+                attrs[self._param_at(i, value)] = text_of(value)
+        for key, value in kwargs.items():
+            if isinstance(value, Symbol):
+                named[key] = value.handle
+            elif value is _Null or key in _IGNORED:
+                continue
+            elif value is None and key not in self.known:
+                continue  # an input that is not given
+            elif key == "dtype" and not isinstance(value, str) and value is not None:
+                attrs[key] = dtype_name(value)
+            else:
+                attrs[key] = text_of(value)
+        attrs.update(AttrScope._current.value.get(attr))
+        name = NameManager._current.value.get(name, self.hint)
+        if self.variable and named:
+            named = self._in_order(named)
+            inputs, named = inputs + named, {}
+        return Symbol(_plait.symbol_make(self.op, name, attrs, inputs, named, []))
+
+    def _param_at(self, i, value):
+        """The name of positional argument i, which is no symbol."""
+        place = i if self.variable else i - len(self.inputs)
+        if 0 <= place < len(self.params) and not isinstance(value, (Context,)):
+            return self.params[place]
+        raise MXNetTypeError(
+            "%s: argument %d is %s; a Symbol was expected"
+            % (self.__name__, i, type(value).__name__)
+        )
+
+    @staticmethod
+    def _in_order(named):
+        """arg0, arg1, ...: by their numbers; others as they were given."""
+
+        def number(key):
+            digits = key.lstrip("abcdefghijklmnopqrstuvwxyz_")
+            return int(digits) if digits.isdigit() else 0
+
+        return [named[key] for key in sorted(named, key=number)]
+
+
+class _Method:
+    """A SymbolOp with its first input."""
+
+    __slots__ = ("function", "symbol")
+
+    def __init__(self, function, symbol):
+        self.function, self.symbol = function, symbol
+
+    def __call__(self, *args, **kwargs):
+        return self.function(self.symbol, *args, **kwargs)
+
+    @property
+    def __doc__(self):
+        return self.function.__doc__
+
+
+_made = {}
+
+
+def op(name):
+    """The function of an operator, by its registered name or an alias."""
+    function = _made.get(name)
+    if function is None:
+        function = _made[name] = SymbolOp(name, name)
+    return function
+
+
+def install(namespaces):
+    """Adds the functions of all operators to namespaces[submodule], where given."""
+    from ..ndarray._namespaces import place_of
+
+    for name in _plait.op_names():
+        module, function = place_of(name)
+        namespace = namespaces.get(module)
+        if namespace is not None and function not in namespace:
+            namespace[function] = SymbolOp(name, function)

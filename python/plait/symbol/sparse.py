@@ -1,0 +1,5 @@
+"""plait.sym.sparse: operators as functions of symbols."""
+
+from ._op import install as _install
+
+_install({"sparse": globals()})
