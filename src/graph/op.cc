@@ -227,7 +227,7 @@ void InferPointwiseShapes(const OpDef& op, Specs& in, Specs& out) {
 
 void InferPartial(const OpDef& op, const Params& params, Specs& in, Specs& out) {
   CheckTypes(op, in);
-  const bool pointwise = op.is_pointwise();
+  const bool pointwise = op.IsPointwise(params);
   if (op.types) {
     op.types(params.get(), in, out);
   } else if (pointwise) {

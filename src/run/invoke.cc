@@ -4,6 +4,7 @@
 
 #include "base/options.h"
 #include "engine/engine.h"
+#include "graph/trace.h"
 #include "memory/storage.h"
 #include "run/push.h"
 #include "run/random.h"
@@ -127,6 +128,8 @@ bool& LazyEnabled() {
 Arrays Invoke(const OpDef& op, const ParamsRef& params, std::span<const NDArray> in,
               std::span<const NDArray> out) {
   CheckInputs(op, *params, in);
+  if (Tracer* tracer = Tracer::Current()) [[unlikely]]
+    return tracer->Invoke(op, params, in, out);
   Arrays results;
   if (op.IsPointwise(*params) && !in.empty() && !GoesToKernel(op, *params, in)) {
     LazyProgram& program = LazyProgram::OfThisThread();
