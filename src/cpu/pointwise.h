@@ -36,6 +36,14 @@ void ReducePointwise(const PointwiseProgram& program, const Shape& space,
                      std::span<const PointwiseInput> inputs, Reduction reduction,
                      uint64_t axes, double scale, void* output);
 
+// The same with all that a reduction may ask for, in one pass over memory: stores every
+// output of the program but the last one (as RunPointwise does), reduces that, and
+// writes the result in the reduction's dtype.
+void ReducePointwise(const PointwiseProgram& program, const Shape& space,
+                     std::span<const PointwiseInput> inputs,
+                     std::span<void* const> outputs,
+                     const PointwiseReduction& reduction, void* result);
+
 // Converts n elements, as a kCast step followed by the store would.
 void Convert(const void* src, DType src_dtype, void* dst, DType dst_dtype, int64_t n);
 

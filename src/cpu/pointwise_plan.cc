@@ -83,7 +83,7 @@ void PointwisePlan::CountUses() {
   for (int o = 0; o < program_.num_outputs; ++o) {
     const PointwiseArg arg = program_.outputs[o];
     use(arg);
-    if (arg.kind == PointwiseArg::kStep && !outputs_.empty())
+    if (arg.kind == PointwiseArg::kStep && o < num_stored())
       outputs_of_[arg.index] |= 1u << o;
   }
   for (int s = program_.num_steps - 1; s >= 0; --s) {
@@ -100,7 +100,7 @@ void PointwisePlan::CountUses() {
 // before anything is written.
 void PointwisePlan::CopyThreatenedInputs() {
   uint32_t taken = 0;
-  for (int o = 0; o < program_.num_outputs; ++o) {
+  for (int o = 0; o < num_stored(); ++o) {
     alias_[o] = 0;
     for (int i = 0; i < program_.num_inputs; ++i) {
       if (inputs_[i].data == outputs_[o]) alias_[o] |= 1u << i;
@@ -311,7 +311,7 @@ void PointwisePlan::AddOutputs() {
     const PointwiseArg arg = program_.outputs[o];
     const DType dtype = program_.DTypeOfArg(arg);
     const Cell value = Argument(arg, ComputeOf(dtype));
-    if (!outputs_.empty()) {
+    if (o < num_stored()) {
       const bool itself = arg.kind == PointwiseArg::kInput &&
                           value == kFirstInput + arg.index &&
                           inputs_[arg.index].data == outputs_[o];

@@ -34,7 +34,8 @@ class PointwisePlan {
   // The most elements of a tile.
   static constexpr int kMaxTile = 1024;
 
-  // `outputs` is empty for a plan whose one output stays in result().
+  // The last of the program's outputs may be missing in `outputs`: it stays in
+  // result().
   PointwisePlan(const PointwiseProgram& program, const Shape& space,
                 std::span<const PointwiseInput> inputs, std::span<void* const> outputs);
   PointwisePlan(const PointwisePlan&) = delete;
@@ -46,7 +47,7 @@ class PointwisePlan {
   int64_t cost() const { return cost_; }
   bool broadcasts() const { return broadcasts_; }
   const Broadcaster& broadcaster() const { return broadcaster_; }
-  // The cell of the output; never a splat.
+  // The cell of the last output, if that has no memory; never a splat.
   Cell result() const { return result_; }
 
  private:
@@ -85,6 +86,7 @@ class PointwisePlan {
   Loop PowerLoop(const PointwiseStep& step) const;
   Cell OutputCell(int s, const PointwiseStep& step);
   void Store(int output, Cell value, DType dtype);
+  int num_stored() const { return static_cast<int>(outputs_.size()); }
   bool Safe(int output) const { return !(alias_[output] & raw_needed_); }
   Cell NewBuffer();
   Cell NewSplat() {
@@ -134,7 +136,7 @@ class PointwiseRunner {
   // Asks for the memory of elements that Run() will read soon; may be past the end.
   void Prefetch(int64_t first, int64_t n) const;
 
-  // The output's elements after Run(), for plans without outputs.
+  // The last output's elements after Run(), for plans that store it nowhere.
   const void* result() const { return cells_[plan_.result_]; }
 
  private:

@@ -5,6 +5,7 @@
 // segments of blocks that may run on different threads and are combined in their order.
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -12,6 +13,7 @@
 #include "base/parallel.h"
 #include "cpu/pointwise.h"
 #include "cpu/pointwise_plan.h"
+#include "cpu/scratch.h"
 
 namespace plait::cpu {
 namespace {
@@ -161,6 +163,10 @@ Reducer::Reducer(const PointwisePlan& plan, const Groups& groups, Reduction redu
     kept_ = g_.middle;
     tiles_ = Divide(g_.inner, tile);
     length_ = Divide(g_.inner, tiles_);
+    if (tiles_ > 1) {  // keeps vectors aligned
+      length_ = Divide(length_, 16) * 16;
+      tiles_ = Divide(g_.inner, length_);
+    }
     width_ = tiles_ > 1 ? 1 : std::min(kept_, tile / length_);
   } else {
     kept_ = g_.inner;
@@ -371,23 +377,66 @@ void Reducer::Run() {
   }
 }
 
+// Reduces into `result`, in the dtype of the program's value.
+void ReduceValues(const PointwiseProgram& program, const Shape& space,
+                  std::span<const PointwiseInput> inputs,
+                  std::span<void* const> outputs, const PointwiseReduction& r,
+                  void* result) {
+  int64_t kept = 1, elements = 1;
+  for (int i = 0; i < space.rank(); ++i) {
+    elements *= space[i];
+    if (!(r.axes >> i & 1)) kept *= space[i];
+  }
+  if (kept == 0) return;
+  const DType dtype = program.DTypeOfArg(program.outputs[program.num_outputs - 1]);
+  const PointwisePlan plan(program, space, inputs, outputs);
+  const Groups groups(space, r.axes);
+  Reducer reducer(plan, groups, r.kind, dtype, r.scale, result);
+  if (elements == 0) return reducer.RunEmpty(kept);
+  reducer.Run();
+}
+
+void TakeRoots(void* x, DType dtype, int64_t n) {
+  if (!IsFloat(dtype)) return;
+  VisitFloat(dtype, [&]<typename T>() {
+    T* values = static_cast<T*>(x);
+    for (int64_t i = 0; i < n; ++i) {
+      values[i] = static_cast<T>(std::sqrt(static_cast<Accumulate<T>>(values[i])));
+    }
+  });
+}
+
 }  // namespace
 
 void ReducePointwise(const PointwiseProgram& program, const Shape& space,
                      std::span<const PointwiseInput> inputs, Reduction reduction,
                      uint64_t axes, double scale, void* output) {
-  int64_t kept = 1, elements = 1;
-  for (int i = 0; i < space.rank(); ++i) {
-    elements *= space[i];
-    if (!(axes >> i & 1)) kept *= space[i];
+  PointwiseReduction r;
+  r.kind = reduction;
+  r.axes = axes;
+  r.scale = scale;
+  ReduceValues(program, space, inputs, {}, r, output);
+}
+
+void ReducePointwise(const PointwiseProgram& program, const Shape& space,
+                     std::span<const PointwiseInput> inputs,
+                     std::span<void* const> outputs,
+                     const PointwiseReduction& reduction, void* result) {
+  const DType dtype = program.DTypeOfArg(program.outputs[program.num_outputs - 1]);
+  int64_t n = 1;
+  for (int i = 0; i < space.rank(); ++i) n *= reduction.axes >> i & 1 ? 1 : space[i];
+  if (dtype == reduction.dtype) {
+    ReduceValues(program, space, inputs, outputs, reduction, result);
+    if (reduction.root) TakeRoots(result, dtype, n);
+    return;
   }
-  if (kept == 0) return;
-  const DType dtype = program.DTypeOfArg(program.outputs[0]);
-  const PointwisePlan plan(program, space, inputs, {});
-  const Groups groups(space, axes);
-  Reducer reducer(plan, groups, reduction, dtype, scale, output);
-  if (elements == 0) return reducer.RunEmpty(kept);
-  reducer.Run();
+  constexpr int64_t kFew = 64;
+  alignas(64) double few[kFew];
+  const Scratch many(n > kFew ? n * SizeOf(dtype) : 0);
+  void* wide = n > kFew ? many.As<void>() : few;
+  ReduceValues(program, space, inputs, outputs, reduction, wide);
+  if (reduction.root) TakeRoots(wide, dtype, n);
+  Convert(wide, dtype, result, reduction.dtype, n);
 }
 
 }  // namespace plait::cpu

@@ -177,6 +177,8 @@ struct OpSpec {
   bool (*pointwise_if)(const P&) = nullptr;
   bool large = false;
   Fn fn = Fn::kCount;
+  Pw (*reduce)(const P&, const Pw& x, const Shape& shape,
+               PointwiseReduction&) = nullptr;
   std::vector<Kernel<P>> cpu = {};
   bool random = false;
   bool (*draws)(const P&, bool training) = nullptr;
@@ -230,6 +232,12 @@ struct OpDef {
   bool IsPointwise(const Params& p) const {
     return is_pointwise() && (!pointwise_if || pointwise_if(p.get()));
   }
+
+  // Reductions of one array: returns the expression of x, an array of `shape`, whose
+  // values are reduced, and says how; the result's dtype is set. They may run at the
+  // end of the program that computes x. Their kernel does the same for a stored x.
+  std::function<Pw(const void*, const Pw& x, const Shape& shape, PointwiseReduction&)>
+      reduce;
 
   struct AnyKernel {
     const char* name;
@@ -326,6 +334,7 @@ const OpDef& Register(OpSpec<P> s) {
   if (s.pointwise_if) op.pointwise_if = erase(s.pointwise_if);
   op.large = s.large;
   op.fn = s.fn;
+  if (s.reduce) op.reduce = erase(s.reduce);
   for (const Kernel<P>& k : s.cpu) {
     OpDef::AnyKernel any{k.name, erase(k.run), nullptr};
     if (k.declines) any.declines = erase(k.declines);

@@ -179,8 +179,17 @@ struct PointwiseProgram {
   }
 };
 
-// A reduction of the one output of a program over axes of its space.
 enum class Reduction : uint8_t { kSum, kProd, kMax, kMin, kCount };
+
+// A reduction of a program's last output over axes of its space. What a program makes
+// does not depend on whether its last output is reduced at once or stored first.
+struct PointwiseReduction {
+  Reduction kind = Reduction::kSum;
+  uint64_t axes = 0;  // bit i: axis i of the space
+  double scale = 1;   // multiplies what comes out, of floats only (1/n makes a mean)
+  bool root = false;  // then the square root is taken, of floats only
+  DType dtype = DType::kUnknown;  // of the result, to which it is cast at the end
+};
 
 }  // namespace plait
 

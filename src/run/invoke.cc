@@ -85,6 +85,31 @@ Arrays InvokeKernel(const OpDef& op, const ParamsRef& params,
   return results;
 }
 
+// A reduction of an array that is still to be computed runs at the end of its program,
+// so that the array need not be written. No result when that cannot be.
+Arrays InvokeReduction(const OpDef& op, const Params& params, const NDArray& x,
+                       std::span<const NDArray> out) {
+  LazyProgram& program = LazyProgram::OfThisThread();
+  if (x.body()->pending.load(std::memory_order_acquire) != &program) return {};
+  if (!LazyEnabled()) return {};
+  Specs in_specs, out_specs(1);
+  in_specs.push_back({x.shape(), x.dtype()});
+  InferAll(op, params, in_specs, out_specs);
+  const bool overwrites = !out.empty() && out[0];
+  Check(!overwrites || out[0].shape() == out_specs[0].shape, op.name,
+        ": out has shape ", overwrites ? out[0].shape() : Shape(), "; shape ",
+        out_specs[0].shape, " was expected");
+  Arrays results;
+  NDArray y = program.AppendReduction(op, params, x, out_specs[0]);
+  if (!y) return results;
+  if (overwrites) {
+    CopyInto(y, out[0]);
+    y = out[0];
+  }
+  results.push_back(std::move(y));
+  return results;
+}
+
 // A pointwise operator may have a kernel too, for the calls that this does not decline.
 bool GoesToKernel(const OpDef& op, const Params& params, std::span<const NDArray> in) {
   if (in.size() > kMaxLazyInputs) return true;
@@ -136,7 +161,8 @@ Arrays Invoke(const OpDef& op, const ParamsRef& params, std::span<const NDArray>
     results = program.Append(op, *params, in, out);
     if (!LazyEnabled()) program.Flush();
   } else {
-    results = InvokeKernel(op, params, in, out);
+    if (op.reduce) results = InvokeReduction(op, *params, in[0], out);
+    if (results.empty()) results = InvokeKernel(op, params, in, out);
   }
   if (Recording()) RecordCall(op, params, in, results, Training());
   return results;

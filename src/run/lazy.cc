@@ -175,8 +175,10 @@ bool LazyProgram::Prepare(const OpDef& op, std::span<const NDArray> in,
     return false;
   }
   const auto conflicts = [&](const NDArray& x, bool writes) {
-    if (!x || x.body()->pending.load(std::memory_order_acquire) == this) {
-      return writes && x && !SoleOwner(x.body());
+    if (!x) return false;
+    if (x.body()->pending.load(std::memory_order_acquire) == this) {
+      // What is reduced exists only when all elements have been seen.
+      return x.body()->step == kReduced || (writes && !SoleOwner(x.body()));
     }
     const Chunk& chunk = *x.body()->chunk;
     if (chunk.mark.load(std::memory_order_acquire) != this) return false;
@@ -380,6 +382,27 @@ Arrays LazyProgram::AppendSteps(const OpDef& op, const Params& params,
     Bind(update.value, &in[update.input], device);
   }
   return results;
+}
+
+NDArray LazyProgram::AppendReduction(const OpDef& op, const Params& params,
+                                     const NDArray& x, const Spec& y) {
+  constexpr int kMaxSteps = 4, kMaxConstants = 2;
+  if (x.body()->pending.load(std::memory_order_acquire) != this) return {};
+  const Lock lock(mutex_);
+  const int step = x.body()->step;
+  if (x.body()->pending.load(std::memory_order_relaxed) != this || step == kReduced ||
+      owners_[kReduced] != nullptr || space_.size() == 0 ||
+      program_.num_steps + kMaxSteps > PointwiseProgram::kMaxSteps ||
+      program_.num_constants + kMaxConstants > PointwiseProgram::kMaxConstants ||
+      live_ == PointwiseProgram::kMaxOutputs)
+    return {};
+  reduction_ = {.dtype = y.dtype};
+  const Pw value(&program_, {PointwiseArg::kStep, static_cast<uint8_t>(step)},
+                 x.dtype());
+  reduced_ = op.reduce(params.get(), value, space_, reduction_).arg();
+  auto body = MakeRef<ArrayBody>(y.shape, y.dtype, x.device());
+  Own(body.get(), kReduced);
+  return NDArray(std::move(body));
 }
 
 // The outputs overlap inputs: computes them elsewhere, then copies.

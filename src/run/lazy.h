@@ -1,8 +1,9 @@
 // LazyProgram: imperative pointwise operations that wait, to be run fused.
 //
 // Each thread has one. A pointwise call appends its steps and returns arrays whose
-// value is pending; Flush pushes the whole program as one operation. Intermediate
-// values whose arrays are gone by then are never written. What is lazy is invisible:
+// value is pending; a reduction of such an array may wait at the program's end. Flush
+// pushes the whole program as one operation. Intermediate values whose arrays are gone
+// by then are never written. What is lazy is invisible:
 // whoever needs a value, or writes memory that the program reads, flushes it first
 // (ArrayBody:: Materialize, Chunk::SettleFor...), from any thread.
 //
@@ -29,6 +30,7 @@ struct LazyOutput {
   Ref<Chunk> chunk;
   int64_t offset = 0;
   DType dtype = DType::kUnknown;
+  int64_t size = 0;    // elements
   bool fresh = false;  // nobody else can know the memory yet
 };
 
@@ -41,6 +43,12 @@ class LazyProgram final : public Pending {
   // array that is overwritten, or an empty handle. Throws before anything has changed.
   Arrays Append(const OpDef& op, const Params& params, std::span<const NDArray> in,
                 std::span<const NDArray> out);
+
+  // Appends a call of an operator with OpDef::reduce over `x`. Null, with nothing
+  // changed, when x is not pending here or the program has a reduction already: then
+  // the operator's kernel reads x from memory. REQUIRES: `y` is inferred from x.
+  NDArray AppendReduction(const OpDef& op, const Params& params, const NDArray& x,
+                          const Spec& y);
 
   void Flush() override;
   void Forget(ArrayBody* array) noexcept override;
@@ -59,6 +67,8 @@ class LazyProgram final : public Pending {
     Shape shape;
   };
   class Lock;
+  // What waits for the reduction, in place of a step.
+  static constexpr int kReduced = PointwiseProgram::kMaxSteps;
 
   void FlushLocked();
   void Reset();
@@ -79,17 +89,23 @@ class LazyProgram final : public Pending {
   void Overwrite(ArrayBody* dest, int step);
   bool SoleOwner(const ArrayBody* body) const;
   SmallVector<ArrayBody*, 2> TakeOwners(int step);
-  void Place(SmallVector<LazyOutput, 4>& outputs, SmallVector<ArrayBody*, 8>& placed);
-  void PushProgram(const SmallVector<LazyOutput, 4>& outputs);
+  using Outputs = SmallVector<LazyOutput, 4>;
+  using Bodies = SmallVector<ArrayBody*, 8>;
+  void Place(Outputs& outputs, Bodies& placed);
+  void PlaceOwners(int step, PointwiseArg value, Outputs& outputs, Bodies& placed);
+  void PushProgram(const Outputs& outputs);
 
   std::mutex mutex_;
   PointwiseProgram program_;
   Shape space_;
   SmallVector<Slot, PointwiseProgram::kMaxInputs> slots_;
   int8_t input_slot_[PointwiseProgram::kMaxInputs];
-  ArrayBody* owners_[PointwiseProgram::kMaxSteps] = {};  // lists through next_owner
+  ArrayBody* owners_[kReduced + 1] = {};  // lists through next_owner
+  PointwiseReduction reduction_;          // while somebody waits for it
+  PointwiseArg reduced_;                  // what is reduced
   size_t held_bytes_ = 0;
-  int live_ = 0;  // outputs that a flush would write now
+  bool reduces_ = false;  // set by Place: the last output is the reduction's
+  int live_ = 0;          // outputs that a flush would write now
 };
 
 }  // namespace plait

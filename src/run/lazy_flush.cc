@@ -32,6 +32,26 @@ class Unplaced final : public Pending {
   std::atomic<size_t> bodies_;
 };
 
+using Targets = SmallVector<void*, 4>;
+
+void RunProgram(const PointwiseProgram& program, const Shape& space,
+                std::span<const cpu::PointwiseInput> inputs, const Targets& targets,
+                const PointwiseReduction* reduction) {
+  if (reduction == nullptr) {
+    cpu::RunPointwise(program, space, inputs, targets);
+    return;
+  }
+  const std::span<void* const> stored(targets.begin(), targets.size() - 1);
+  cpu::ReducePointwise(program, space, inputs, stored, *reduction, targets.end()[-1]);
+}
+
+// Gives defined values to the outputs of a program that did not run.
+void FillAll(const SmallVector<LazyOutput, 4>& outputs, const Targets& targets) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    FillFailed(targets[i], outputs[i].dtype, outputs[i].size);
+  }
+}
+
 // A flushed program on its way through the engine.
 class LazyOperation final : public Operation {
  public:
@@ -41,15 +61,15 @@ class LazyOperation final : public Operation {
   SmallVector<Shape, 8> shapes;
   SmallVector<cpu::PointwiseInput, 8> inputs;
   SmallVector<LazyOutput, 4> outputs;
-  SmallVector<void*, 4> targets;
+  Targets targets;
+  bool reduces = false;
+  PointwiseReduction reduction;
   std::string layer_name;
 
-  void Run() override { cpu::RunPointwise(program, space, inputs, targets); }
-  void Abandon() noexcept override {
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      FillFailed(targets[i], outputs[i].dtype, space.size());
-    }
+  void Run() override {
+    RunProgram(program, space, inputs, targets, reduces ? &reduction : nullptr);
   }
+  void Abandon() noexcept override { FillAll(outputs, targets); }
   const char* name() const override { return "pointwise"; }
   const char* layer() const override { return layer_name.c_str(); }
 };
@@ -108,40 +128,47 @@ SmallVector<ArrayBody*, 2> LazyProgram::TakeOwners(int step) {
   return bodies;
 }
 
-// Finds memory for what the flush writes. The arrays know it from here on, but nobody
-// can read it before the push, as `pending` and the marks are still there. Arrays that
-// find none keep the error; all others get their values.
-void LazyProgram::Place(SmallVector<LazyOutput, 4>& outputs,
-                        SmallVector<ArrayBody*, 8>& placed) {
+// Finds memory for what a step's arrays wait for. The arrays know it from here on, but
+// nobody can read it before the push, as `pending` and the marks are still there.
+// Arrays that find none keep the error; all others get their values.
+void LazyProgram::PlaceOwners(int step, PointwiseArg value, Outputs& outputs,
+                              Bodies& placed) {
+  if (owners_[step] == nullptr) return;
+  const DType dtype = owners_[step]->dtype;
+  const Device device = owners_[step]->device;
+  const int64_t size = owners_[step]->shape.size();
+  const SmallVector<ArrayBody*, 2> bodies = TakeOwners(step);
+  Ref<Chunk> chunk;
+  try {
+    chunk = Chunk::New(device, size * SizeOf(dtype));
+  } catch (const Error&) {
+    auto* refused = new Unplaced(std::current_exception(), bodies.size());
+    for (ArrayBody* b : bodies) b->pending.store(refused, std::memory_order_release);
+    return;
+  }
+  for (ArrayBody* b : bodies) {
+    b->Place(chunk);
+    placed.push_back(b);
+  }
+  program_.outputs[program_.num_outputs++] = value;
+  outputs.push_back({std::move(chunk), 0, dtype, size, true});
+}
+
+void LazyProgram::Place(Outputs& outputs, Bodies& placed) {
   PointwiseProgram& p = program_;
-  p.num_outputs = 0;
-  const auto add = [&](int step, LazyOutput output) {
-    p.outputs[p.num_outputs++] = {PointwiseArg::kStep, static_cast<uint8_t>(step)};
-    outputs.push_back(std::move(output));
+  const auto step = [](int i) {
+    return PointwiseArg{PointwiseArg::kStep, static_cast<uint8_t>(i)};
   };
+  p.num_outputs = 0;
   for (Slot& slot : slots_) {
     if (slot.write_step < 0) continue;
-    add(slot.write_step, {slot.chunk, slot.offset, slot.dtype, false});
+    p.outputs[p.num_outputs++] = step(slot.write_step);
+    outputs.push_back({slot.chunk, slot.offset, slot.dtype, space_.size(), false});
   }
-  for (int i = 0; i < p.num_steps; ++i) {
-    if (owners_[i] == nullptr) continue;
-    const DType dtype = p.steps[i].dtype;
-    const Device device = owners_[i]->device;
-    const SmallVector<ArrayBody*, 2> bodies = TakeOwners(i);
-    Ref<Chunk> chunk;
-    try {
-      chunk = Chunk::New(device, space_.size() * SizeOf(dtype));
-    } catch (const Error&) {
-      auto* refused = new Unplaced(std::current_exception(), bodies.size());
-      for (ArrayBody* b : bodies) b->pending.store(refused, std::memory_order_release);
-      continue;
-    }
-    for (ArrayBody* b : bodies) {
-      b->Place(chunk);
-      placed.push_back(b);
-    }
-    add(i, {std::move(chunk), 0, dtype, true});
-  }
+  for (int i = 0; i < p.num_steps; ++i) PlaceOwners(i, step(i), outputs, placed);
+  const size_t stored = outputs.size();
+  PlaceOwners(kReduced, reduced_, outputs, placed);  // last, as a reduction must be
+  reduces_ = outputs.size() > stored;
 }
 
 void LazyProgram::Reset() {
@@ -158,8 +185,8 @@ void LazyProgram::Reset() {
 
 void LazyProgram::FlushLocked() {
   if (slots_.empty() && program_.num_steps == 0) return;
-  SmallVector<LazyOutput, 4> outputs;
-  SmallVector<ArrayBody*, 8> placed;
+  Outputs outputs;
+  Bodies placed;
   Place(outputs, placed);
   if (!outputs.empty() && space_.size() > 0) {
     Prune(program_);
@@ -169,10 +196,10 @@ void LazyProgram::FlushLocked() {
   Reset();
 }
 
-void LazyProgram::PushProgram(const SmallVector<LazyOutput, 4>& outputs) {
+void LazyProgram::PushProgram(const Outputs& outputs) {
   const PointwiseProgram& p = program_;
   SmallVector<cpu::PointwiseInput, 8> inputs;
-  SmallVector<void*, 4> targets;
+  Targets targets;
   SmallVector<Var*, 8> reads, writes, fresh;
   for (int i = 0; i < p.num_inputs; ++i) {
     const Slot& s = slots_[input_slot_[i]];
@@ -191,11 +218,9 @@ void LazyProgram::PushProgram(const SmallVector<LazyOutput, 4>& outputs) {
   if (cost <= kInlineNanoseconds && engine.TryBegin(reads, writes)) {
     const InlineTimer timer("pointwise");
     try {
-      cpu::RunPointwise(p, space_, inputs, targets);
+      RunProgram(p, space_, inputs, targets, reduces_ ? &reduction_ : nullptr);
     } catch (...) {  // lack of memory only
-      for (size_t i = 0; i < outputs.size(); ++i) {
-        FillFailed(targets[i], outputs[i].dtype, space_.size());
-      }
+      FillAll(outputs, targets);
       engine.EndFailed(reads, writes,
                        Describe(std::current_exception(), "pointwise", ""));
       return;
@@ -215,8 +240,10 @@ void LazyProgram::PushProgram(const SmallVector<LazyOutput, 4>& outputs) {
   }
   op->targets = targets;
   op->outputs = outputs;
+  op->reduces = reduces_;
+  op->reduction = reduction_;
   for (const LazyOutput& out : outputs) {
-    op->bytes += static_cast<size_t>(n) * SizeOf(out.dtype);
+    op->bytes += static_cast<size_t>(out.size) * SizeOf(out.dtype);
   }
   op->layer_name = CurrentLayer();
   for (Var* v : fresh) writes.push_back(v);

@@ -142,6 +142,70 @@ TEST(Lazy, AResultWithoutMemoryFailsAloneAndWhatFollowsWorks) {
   memory::SetLimit(cpu, 0);
 }
 
+// ---------------------------------------------------------------- reductions
+
+TEST(Lazy, AReductionOfATemporaryDoesNotWriteIt) {
+  const Device cpu;
+  const NDArray x =
+      Scalar("_plus_scalar", Scalar("_mul_scalar", NDArray::Empty({1 << 16}), 0), 1);
+  x.WaitToRead();
+  memory::ResetPeak(cpu);
+  const size_t before = memory::GetStats(cpu).live;
+  const NDArray sum = CallOp("sum", {CallOp("broadcast_add", {x, x})});
+  EXPECT_EQ(ValuesOf(sum), (std::vector<double>{1 << 17}));
+  EXPECT_LE(memory::GetStats(cpu).peak - before, size_t{1} << 17);
+}
+
+TEST(Lazy, AReductionLeavesWhatIsStillHeld) {
+  const NDArray x = Make({2, 3}, {1, 2, 3, 4, 5, 6});
+  const NDArray y = Scalar("_mul_scalar", x, 2);
+  const NDArray rows = CallOp("sum", {y}, {{"axis", {1}}});
+  const NDArray largest = CallOp("max", {y});
+  Scalar("_plus_scalar", x, 100, x);
+  EXPECT_EQ(ValuesOf(rows), (std::vector<double>{12, 30}));
+  EXPECT_EQ(ValuesOf(largest), (std::vector<double>{12}));
+  EXPECT_EQ(ValuesOf(y), (std::vector<double>{2, 4, 6, 8, 10, 12}));
+  EXPECT_EQ(ValuesOf(x)[5], 106);
+}
+
+TEST(Lazy, AReducedArrayIsUsedAtOnce) {
+  const NDArray x = Make({2, 1}, {3, 4});
+  const NDArray y = Scalar("_mul_scalar", x, 2);
+  const NDArray same = CallOp("sum", {y}, {{"axis", {1}}, {"keepdims", {true}}});
+  EXPECT_EQ(ValuesOf(CallOp("broadcast_add", {y, same})),
+            (std::vector<double>{12, 16}));
+  const NDArray total = CallOp("sum", {Scalar("_mul_scalar", x, 2)});
+  Scalar("_plus_scalar", total, 1, total);
+  EXPECT_EQ(ValuesOf(total), (std::vector<double>{15}));
+  EXPECT_EQ(ValuesOf(CallOp("sum", {CallOp("sum", {Scalar("_mul_scalar", x, 3)})}))[0],
+            21);
+}
+
+TEST(Lazy, AReductionThatNobodyWaitsForIsDropped) {
+  const NDArray x = Make({2}, {3, 4});
+  const NDArray y = Scalar("_mul_scalar", x, 2);
+  CallOp("sum", {y});
+  const NDArray mean = CallOp("mean", {y});
+  EXPECT_EQ(ValuesOf(mean), (std::vector<double>{7}));
+  EXPECT_EQ(ValuesOf(y), (std::vector<double>{6, 8}));
+}
+
+TEST(Lazy, AnotherThreadReadsAPendingReduction) {
+  const NDArray x = Make({2}, {3, 4});
+  const NDArray norm = CallOp("norm", {Scalar("_mul_scalar", x, 2)});
+  std::vector<double> seen;
+  std::thread([&] { seen = ValuesOf(CallOp("negative", {norm})); }).join();
+  EXPECT_EQ(seen, (std::vector<double>{-10}));
+}
+
+TEST(Lazy, AWrongReductionThrowsAtTheCall) {
+  const NDArray x = Make({2}, {1, 2});
+  const NDArray y = Scalar("_plus_scalar", x, 1);
+  EXPECT_THROW(CallOp("sum", {y}, {{"axis", {3}}}), Error);
+  EXPECT_THROW(CallOp("sum", {y}, {}, Make({3}, {1, 2, 3})), Error);
+  EXPECT_EQ(ValuesOf(CallOp("sum", {y})), (std::vector<double>{5}));
+}
+
 // ---------------------------------------------------------------- random programs
 
 // A sequence of calls on a few arrays, the same for the same seed.
@@ -171,8 +235,8 @@ class RandomProgram {
   int Pick(int n) { return static_cast<int>(random_() % static_cast<uint32_t>(n)); }
 
   NDArray Start() {
-    const Shape shapes[] = {{6}, {1}, {5, 6}, {5, 1}, {40, 50}};
-    const Shape& shape = shapes[Pick(5)];
+    const Shape shapes[] = {{6}, {1}, {5, 6}, {5, 1}, {40, 50}, {2, 3, 400}};
+    const Shape& shape = shapes[Pick(6)];
     std::vector<double> values(shape.size());
     for (double& v : values) v = Pick(2001) / 100.0 - 10;
     return Make(shape, values, kTypes[Pick(7)]);
@@ -195,7 +259,11 @@ class RandomProgram {
     const char* scalar[] = {"_plus_scalar", "_mul_scalar", "_rminus_scalar",
                             "_maximum_scalar"};
     const NDArray x = Any();
-    switch (Pick(9)) {
+    switch (Pick(12)) {
+      case 9:
+      case 10:
+      case 11:
+        return Reduce();
       case 0:
         return Keep(CallOp(unary[Pick(6)], {x}));
       case 1:
@@ -229,6 +297,27 @@ class RandomProgram {
         return Keep(x.Reshape({x.size()}));
       default:
         return Keep(x.Detach());
+    }
+  }
+
+  // A reduction, mostly of something that was just computed, and sometimes its value
+  // goes to an array that is there already.
+  void Reduce() {
+    const char* ops[] = {"sum", "mean", "prod", "max", "min", "norm", "nansum"};
+    NDArray x = Any();
+    if (Pick(3) > 0) {
+      const NDArray y = CallOp("broadcast_mul", {x, x});
+      if (Pick(2)) Keep(y);
+      x = y;
+    }
+    std::vector<NamedAttr> attrs = {{"keepdims", {Pick(2) == 1}}};
+    const int64_t axis = Pick(x.shape().rank() + 1);
+    if (axis < x.shape().rank()) attrs.push_back({"axis", {axis}});
+    const char* op = ops[Pick(7)];
+    if (Pick(4) > 0) return Keep(CallOp(op, {x}, attrs));
+    try {
+      CallOp(op, {x}, attrs, Any());
+    } catch (const Error&) {
     }
   }
 
@@ -276,7 +365,11 @@ TEST(Lazy, ThreadsShareArrays) {
         NDArray y = Scalar("_plus_scalar", weight, t);
         y = CallOp("broadcast_mul", {y, weight});
         if (i % 3 == 0) y = Scalar("_minus_scalar", y, 1, y);
-        if (ValuesOf(y)[5] != t + 1 - (i % 3 == 0)) ++wrong;
+        const NDArray sum = CallOp("sum", {y});
+        if (i % 2 == 0) y = NDArray();
+        const double expected = t + 1 - (i % 3 == 0);
+        if (ValuesOf(sum)[0] != 64 * expected) ++wrong;
+        if (y && ValuesOf(y)[5] != expected) ++wrong;
       }
     });
   }

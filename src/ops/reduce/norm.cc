@@ -1,9 +1,5 @@
 // norm: sums of absolute values, and roots of sums of squares, along axes.
 
-#include <cmath>
-
-#include "cpu/pointwise.h"
-#include "cpu/scratch.h"
 #include "ops/gradients.h"
 #include "ops/reduce/axes.h"
 #include "ops/reduce/kernel.h"
@@ -44,28 +40,11 @@ void NormTypes(const NormParams& p, Specs& in, Specs& out) {
 DType WideFor(DType x) {
   return IsFloat(x) && x != DType::kFloat64 ? DType::kFloat32 : DType::kFloat64;
 }
-Pw AbsWide(std::span<const Pw> in) {
-  return abs(Cast(in[0], WideFor(in[0].dtype())));
-}
-Pw SquareWide(std::span<const Pw> in) {
-  return square(Cast(in[0], WideFor(in[0].dtype())));
-}
-
-void Run(const NormParams& p, const KernelArgs& args) {
-  const View& x = args.in[0];
-  const View& y = args.out[0];
-  const DType wide = WideFor(x.dtype);
-  const int64_t n = y.size();
-  cpu::Scratch sums(n * SizeOf(wide));
-  ReduceInto({{x.ptr, x.dtype, x.sizes}}, p.ord == 1 ? AbsWide : SquareWide,
-             Reduction::kSum, Mask(p, x.shape()), 1, sums.As<void>(), wide);
-  if (p.ord == 2) {
-    VisitFloat(wide, [&]<typename T>() {
-      T* s = sums.As<T>();
-      for (int64_t i = 0; i < n; ++i) s[i] = static_cast<T>(std::sqrt(s[i]));
-    });
-  }
-  cpu::Convert(sums.As<void>(), wide, y.ptr, y.dtype, n);
+Pw Reduce(const NormParams& p, const Pw& x, const Shape& shape, PointwiseReduction& r) {
+  r.axes = Mask(p, shape);
+  r.root = p.ord == 2;
+  const Pw wide = Cast(x, WideFor(x.dtype()));
+  return p.ord == 1 ? abs(wide) : square(wide);
 }
 
 // x / y for ord 2 (0 where y is 0), the sign of x for ord 1.
@@ -95,7 +74,8 @@ Values Gradient(const NormParams& p, const GradArgs& g) {
     .infer = Infer,
     .gradient = Gradient,
     .uses = {.in = 1, .out = 1},
-    .cpu = {{"plain", Run}},
+    .reduce = Reduce,
+    .cpu = {{"plain", ReduceKernel<NormParams, Reduce>}},
     .samples = {{{Normal({2, 3})}},
                 {{Normal({2, 3, 4})}, {.axis = {1}}},
                 {{Normal({2, 3, 4})}, {.ord = 1, .axis = {-1, 0}, .keepdims = true}},

@@ -58,22 +58,6 @@ bool Infer(const P& p, Specs& in, Specs& out) {
   return Unify(y, out[0].shape);
 }
 
-Pw Same(std::span<const Pw> in) {
-  return in[0];
-}
-Pw Squared(std::span<const Pw> in) {
-  return square(Cast(in[0], SumDType(in[0].dtype())));
-}
-template <int kInstead>
-Pw WithoutNan(std::span<const Pw> in) {
-  if (!IsFloat(in[0].dtype())) return in[0];
-  return where(Call(Fn::kIsNan, in[0]), kInstead, in[0]);
-}
-template <DType kWide>
-Pw As(std::span<const Pw> in) {
-  return Cast(in[0], kWide);
-}
-
 template <Kind K>
 constexpr Reduction kReduction =
     K == Kind::kMax                           ? Reduction::kMax
@@ -81,41 +65,35 @@ constexpr Reduction kReduction =
     : K == Kind::kProd || K == Kind::kNanProd ? Reduction::kProd
                                               : Reduction::kSum;
 
-// The expression that is reduced, in a dtype wide enough for x and the result.
+// The dtype in which x is added up or multiplied, wide enough for x and the result.
 template <Kind K>
-ReduceExpression Expression(DType x, DType y) {
-  if (K == Kind::kSquareSum) return Squared;
-  if (IsFloat(x)) {
-    if (K == Kind::kNanSum) return WithoutNan<0>;
-    if (K == Kind::kNanProd) return WithoutNan<1>;
-  }
-  if (IsMaximum(K)) return Same;
+DType WideType(DType x, DType y) {
   // The mean of integers is a fraction before it is truncated.
-  if (K == Kind::kMean && !IsFloat(x)) return As<DType::kFloat64>;
-  if (x == y) return Same;
+  if (K == Kind::kMean && !IsFloat(x)) return DType::kFloat64;
+  if (x == y) return x;
   switch (y) {
     case DType::kFloat64:
-      return As<DType::kFloat64>;
+      return DType::kFloat64;
     case DType::kFloat32:
-      return IsFloat(x) && SizeOf(x) <= 4 ? As<DType::kFloat32> : As<DType::kFloat64>;
-    case DType::kInt64:
-      return IsFloat(x) ? As<DType::kFloat64> : As<DType::kInt64>;
+      return IsFloat(x) && SizeOf(x) <= 4 ? DType::kFloat32 : DType::kFloat64;
     case DType::kUint64:
-      return As<DType::kUint64>;
+      return DType::kUint64;
     default:
-      return IsFloat(x) ? As<DType::kFloat64> : As<DType::kInt64>;
+      return IsFloat(x) ? DType::kFloat64 : DType::kInt64;
   }
 }
 
 template <Kind K>
-void Run(const P& p, const KernelArgs& args) {
-  const View& x = args.in[0];
-  const View& y = args.out[0];
-  const uint64_t mask = Mask<K>(p, x.shape());
-  const double scale =
-      K == Kind::kMean ? 1 / static_cast<double>(ReducedCount(x.shape(), mask)) : 1;
-  ReduceInto({{x.ptr, x.dtype, x.sizes}}, Expression<K>(x.dtype, y.dtype),
-             kReduction<K>, mask, scale, y.ptr, y.dtype);
+Pw Reduce(const P& p, const Pw& x, const Shape& shape, PointwiseReduction& r) {
+  r.kind = kReduction<K>;
+  r.axes = Mask<K>(p, shape);
+  if (K == Kind::kMean) r.scale = 1 / static_cast<double>(ReducedCount(shape, r.axes));
+  if (K == Kind::kSquareSum) return square(Cast(x, SumDType(x.dtype())));
+  if (IsMaximum(K)) return x;
+  if (IsFloat(x.dtype()) && (K == Kind::kNanSum || K == Kind::kNanProd)) {
+    return where(Call(Fn::kIsNan, x), K == Kind::kNanSum ? 0 : 1, x);
+  }
+  return Cast(x, WideType<K>(x.dtype(), r.dtype));
 }
 
 // ---------------------------------------------------------------- gradients
@@ -203,7 +181,8 @@ void Add(std::vector<const char*> aliases, const char* doc) {
       .infer = Infer<K>,
       .gradient = Gradient<K>,
       .uses = kUses<K>,
-      .cpu = {{"plain", Run<K>}},
+      .reduce = Reduce<K>,
+      .cpu = {{"plain", ReduceKernel<P, Reduce<K>>}},
       .samples = {{{x({2, 3})}},
                   {{x({2, 3, 4})}, {.axis = {1}}},
                   {{x({2, 3, 4})}, {.axis = {0, -1}, .keepdims = true}},
@@ -245,6 +224,11 @@ uint64_t SumToMask(const Shape& x, const Shape& y) {
   return mask;
 }
 
+Pw SumTo(const SumToParams& p, const Pw& x, const Shape& shape, PointwiseReduction& r) {
+  r.axes = SumToMask(shape, p.shape);
+  return x;
+}
+
 [[maybe_unused]] const OpDef& sum_to_op = Register<SumToParams>({
     .name = "_sum_to",
     .doc = "Sums x over the axes along which an array of `shape` broadcasts to x.",
@@ -260,13 +244,8 @@ uint64_t SumToMask(const Shape& x, const Shape& y) {
     .gradient = [](const SumToParams&, const GradArgs& g) -> Values {
       return {broadcast_to(g.dout(0), g.in_spec(0).shape)};
     },
-    .cpu = {{"plain",
-             [](const SumToParams& p, const KernelArgs& args) {
-               const View& x = args.in[0];
-               const View& y = args.out[0];
-               ReduceInto({{x.ptr, x.dtype, x.sizes}}, Same, Reduction::kSum,
-                          SumToMask(x.shape(), p.shape), 1, y.ptr, y.dtype);
-             }}},
+    .reduce = SumTo,
+    .cpu = {{"plain", ReduceKernel<SumToParams, SumTo>}},
     .samples = {{{Normal({2, 3})}, {.shape = {1}}},
                 {{Normal({2, 3, 4})}, {.shape = {3, 1}}},
                 {{Normal({2, 3})}, {.shape = {}}},
