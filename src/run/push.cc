@@ -133,18 +133,37 @@ SmallVector<int, 4> WrittenInputs(const OpDef& op, const Params& params,
   return written;
 }
 
+// Leaves each Var once. Few are compared one by one, many are sorted.
+constexpr size_t kFewVars = 24;
+void KeepOnce(Vars& vars) {
+  if (vars.size() <= kFewVars) {
+    Vars once;
+    for (Var* var : vars) AddOnce(once, var);
+    vars = std::move(once);
+    return;
+  }
+  std::sort(vars.begin(), vars.end());
+  const auto kept = std::unique(vars.begin(), vars.end()) - vars.begin();
+  vars.resize(static_cast<size_t>(kept));
+}
+bool Contains(const Vars& vars, Var* var) {
+  if (vars.size() > kFewVars) return std::binary_search(vars.begin(), vars.end(), var);
+  return std::find(vars.begin(), vars.end(), var) != vars.end();
+}
+
 // The Vars that a call reads and writes; outputs that nobody can know need not be held.
 void CollectVars(std::span<const NDArray> in, std::span<const NDArray> out, bool fresh,
                  std::span<const int> written, Vars& reads, Vars& writes) {
   if (!fresh) {
-    for (const NDArray& x : out) AddOnce(writes, &x.body()->chunk->var());
+    for (const NDArray& x : out) writes.push_back(&x.body()->chunk->var());
   }
-  for (int i : written) AddOnce(writes, &in[i].body()->chunk->var());
+  for (int i : written) writes.push_back(&in[i].body()->chunk->var());
+  if (writes.size() > 1) KeepOnce(writes);
   for (const NDArray& x : in) {
     Var* var = &x.body()->chunk->var();
-    if (writes.empty() || std::find(writes.begin(), writes.end(), var) == writes.end())
-      AddOnce(reads, var);
+    if (writes.empty() || !Contains(writes, var)) reads.push_back(var);
   }
+  if (reads.size() > 1) KeepOnce(reads);
 }
 
 void RunInline(const OpDef& op, const OpDef::AnyKernel& kernel, const ParamsRef& params,
@@ -256,8 +275,9 @@ void PushNode(const OpDef& op, const ParamsRef& params, std::span<const NDArray>
   for (const NDArray& x : in) node->inputs.push_back(OperandOf(x));
   for (const NDArray& x : out) {
     node->outputs.push_back(OperandOf(x));
+    if (!fresh) continue;  // memory that was there before is not pending
     node->bytes += static_cast<size_t>(x.nbytes());
-    if (fresh) AddOnce(writes, &x.body()->chunk->var());
+    AddOnce(writes, &x.body()->chunk->var());
   }
   engine.Push(std::move(node), reads, writes);
 }
