@@ -9,12 +9,13 @@
 namespace plait {
 namespace {
 
+// Double, so that float64 weights get the numbers unrounded.
 struct AdaGradParams {
-  float lr = 0;
-  float epsilon = 1e-7f;
-  float wd = 0;
-  float rescale_grad = 1;
-  float clip_gradient = -1;
+  double lr = 0;
+  double epsilon = 1e-7;
+  double wd = 0;
+  double rescale_grad = 1;
+  double clip_gradient = -1;
 };
 struct GroupAdaGradParams {
   float lr = 0;
@@ -51,9 +52,9 @@ const OpDef& adagrad_update = Register<AdaGradParams>({
     .mutates = {2},
     .pointwise = AdaGrad,
     .samples = {{{Normal(kShape), Normal(kShape), State(kShape)},
-                 {.lr = 0.1f, .wd = 0.01f, .rescale_grad = 0.5f}},
+                 {.lr = 0.1, .wd = 0.01, .rescale_grad = 0.5}},
                 {{Normal(kShape), Normal(kShape), State(kShape)},
-                 {.lr = 0.1f, .clip_gradient = 0.3f}}},
+                 {.lr = 0.1, .clip_gradient = 0.3}}},
 });
 
 bool Infer(const GroupAdaGradParams&, Specs& in, Specs& out) {
