@@ -64,4 +64,5 @@ NB_MODULE(_plait, m) {
   BindProfiler(m);
   BindSymbol(m);
   BindSystem(m);
+  BindTrain(m);
 }

@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 
+from .. import _plait as _core
 from .. import ndarray as nd
 from ..error import check
 from ..util import is_np_array
@@ -20,9 +21,13 @@ class Optimizer:
     times the parameter's multiplier; weight decay wd likewise. multi_precision keeps
     float32 copies of float16 weights. param_idx2name names the indices; param_dict
     gives their Parameters.
+
+    The arithmetic of Plait's own classes is in the core, which takes their attributes
+    at each update; a subclass may override update() and create_state().
     """
 
     opt_registry = {}
+    _rule = None  # the core's name of the arithmetic; None: a subclass brings its own
 
     def __init__(
         self,
@@ -104,35 +109,89 @@ class Optimizer:
 
     def create_state(self, index, weight):
         """The state that update() keeps for a weight; None when there is none."""
+        if self._rule is None:
+            return None
+        return _core.rule_new_state(self._rule, self, weight, False)
 
     def create_state_multi_precision(self, index, weight):
         """The state with a float32 copy of a float16 weight, under multi_precision."""
-        if self._wants_master(weight):
-            master = weight.astype(np.float32)
-            return (master, self.create_state(index, master))
-        return self.create_state(index, weight)
+        wanted = self._wants_master(weight)
+        if self._rule is not None and self._has_own("create_state"):
+            return _core.rule_new_state(self._rule, self, weight, True)
+        if not wanted:
+            return self.create_state(index, weight)
+        master = weight.astype(np.float32)
+        state = self.create_state(index, master)
+        return (state, master) if self._master_last() else (master, state)
 
     def update(self, index, weight, grad, state):
         """Updates one weight in place."""
-        raise NotImplementedError(
-            "%s: update() is not implemented" % type(self).__name__
-        )
+        if self._rule is None:
+            raise NotImplementedError(
+                "%s: update() is not implemented" % type(self).__name__
+            )
+        self._update_listed(index, weight, grad, state, False)
 
     def update_multi_precision(self, index, weight, grad, state):
         """update(), through the float32 copy where there is one."""
-        if self.multi_precision and weight.dtype == np.float16:
-            master, inner = state
+        if self._rule is not None and self._has_own("update"):
+            self._update_listed(index, weight, grad, state, True)
+        elif isinstance(index, (tuple, list)):
+            for one in zip(index, weight, grad, state):
+                self.update_multi_precision(*one)
+        elif self.multi_precision and weight.dtype == np.float16:
+            master, inner = reversed(state) if self._master_last() else state
             self.update(index, master, grad.astype(np.float32), inner)
             nd.cast(master, dtype=weight.dtype, out=weight)
         else:
             self.update(index, weight, grad, state)
 
     def update_multi(self, indices, weights, grads, states):
-        """Updates several weights of one device; rules with a fused operator override
-        it.
-        """
-        for index, weight, grad, state in zip(indices, weights, grads, states):
-            self.update_multi_precision(index, weight, grad, state)
+        """Updates several weights of one device."""
+        if self._rule is not None and self._has_own("update"):
+            self._update_all(indices, weights, grads, states, True)
+            return
+        for one in zip(indices, weights, grads, states):
+            self.update_multi_precision(*one)
+
+    def _has_own(self, name):
+        """Whether a method is still Optimizer's, so that the rule does it all."""
+        return getattr(type(self), name) is getattr(Optimizer, name)
+
+    def _master_last(self):
+        return self._rule is not None and _core.rule_master_last(self._rule)
+
+    def _update_listed(self, index, weight, grad, state, mixed):
+        if isinstance(index, (tuple, list)):
+            self._update_all(index, weight, grad, state, mixed)
+        else:
+            self._update_all((index,), (weight,), (grad,), (state,), mixed)
+
+    def _update_all(self, indices, weights, grads, states, mixed):
+        """Counts an update of each index and applies the rule with the rates of now."""
+        self._update_count(indices)
+        single = type(self)._get_lr is not Optimizer._get_lr
+        lrs = [self._get_lr(i) for i in indices] if single else self._get_lrs(indices)
+        self._apply(indices, weights, grads, states, lrs, self._get_wds(indices), mixed)
+
+    def _apply(
+        self, indices, weights, grads, states, lrs, wds, mixed, names=(), base_lr=0.0
+    ):
+        """The arithmetic, by the core's rule; mixed: with float32 copies."""
+        counts = self._index_update_count
+        _core.rule_apply(
+            self._rule,
+            self,
+            weights,
+            grads,
+            states,
+            lrs,
+            wds,
+            [counts.get(i, 0) for i in indices],
+            names,
+            base_lr,
+            mixed,
+        )
 
     def _wants_master(self, weight):
         """Whether a weight gets a float32 copy; warns where it had better have one."""
@@ -146,20 +205,6 @@ class Optimizer:
                 stacklevel=4,
             )
         return self.multi_precision
-
-    def _clipped(self, grad):
-        """grad * rescale_grad, each element limited by clip_gradient."""
-        grad = grad * self.rescale_grad
-        if self.clip_gradient is not None:
-            grad = nd.clip(grad, -self.clip_gradient, self.clip_gradient)
-        return grad
-
-    def _gradient_options(self, **options):
-        """Keywords that every update operator takes."""
-        options["rescale_grad"] = self.rescale_grad
-        if self.clip_gradient:
-            options["clip_gradient"] = self.clip_gradient
-        return options
 
     # Rates.
 
@@ -203,7 +248,7 @@ class Optimizer:
 
     def _decays(self, name):
         """Whether a named parameter is decayed by default."""
-        return name.endswith(("_weight", "_gamma"))
+        return _core.rule_decays(self._rule or "sgd", name)
 
     def set_wd_mult(self, args_wd_mult):
         """Sets multipliers of weight decay by index or name; biases have 0
@@ -288,9 +333,3 @@ create = Optimizer.create_optimizer
 def aggregation_size(default):
     """How many parameters one fused update takes: $MXNET_OPTIMIZER_AGGREGATION_SIZE."""
     return int(os.environ.get("MXNET_OPTIMIZER_AGGREGATION_SIZE", default))
-
-
-def zeros_like(weight, stype="default", dtype=None):
-    """A zero array of a weight's shape, dtype and device."""
-    more = {} if stype == "default" else {"stype": stype}
-    return nd.zeros(weight.shape, weight.context, dtype=dtype or weight.dtype, **more)

@@ -1,11 +1,10 @@
 """SGD for large batches: rates scaled layer by layer (LARS) or warmed up (LBSGD)."""
 
 import logging
-import math
 
-from .. import ndarray as nd
-from .base import register
-from .sgd import SGD, _Momentum
+from .. import _plait as _core
+from .base import Optimizer, register
+from .sgd import SGD
 
 
 @register
@@ -15,6 +14,8 @@ class LARS(SGD):
     Parameters named ...gamma, ...beta or ...bias keep the global rate.
     momentum_correction scales the momentum when the rate changes.
     """
+
+    _rule = "lars"
 
     def __init__(
         self,
@@ -33,55 +34,18 @@ class LARS(SGD):
         self.last_lr = None
         self.cur_lr = None
 
-    def _decays(self, name):
-        return name.endswith("_weight")
-
-    def _get_lrs(self, indices):
-        scheduler = self.lr_scheduler
-        lr = self.lr if scheduler is None else scheduler(self.num_update)
-        self.last_lr = lr if self.cur_lr is None else self.cur_lr
-        self.cur_lr = lr
-        return super()._get_lrs(indices)
-
-    def _is_scaled(self, index):
-        return not self.idx2name.get(index, str(index)).endswith(
-            ("gamma", "beta", "bias")
-        )
-
-    def _options(self):
-        options = super()._options()
-        if self.momentum > 0 and self.momentum_correction and self.last_lr:
-            options["momentum"] = self.momentum * (self.cur_lr / self.last_lr)
-        return options
-
-    def update_multi(self, indices, weights, grads, states):
-        self._update_count(indices)
-        lrs, wds = self._get_lrs(indices), self._get_wds(indices)
-        scaled = [k for k, i in enumerate(indices) if self._is_scaled(i)]
-        norms = _norms([weights[k] for k in scaled] + [grads[k] for k in scaled])
-        for k, w_norm, g_norm in zip(scaled, norms, norms[len(scaled) :]):
-            g_norm *= self.rescale_grad
-            if w_norm > 0.0 and g_norm > 0.0:
-                lrs[k] *= self.eta * w_norm / (g_norm + wds[k] * w_norm + self.eps)
-        self._apply(weights, grads, states, lrs, wds, self._options())
-
-
-def _norms(arrays):
-    """The 2-norms of several arrays, with one wait."""
-    if not arrays:
-        return []
-    norms = [
-        nd.norm(a if a.dtype == "float32" else a.astype("float32")).reshape((1,))
-        for a in arrays
-    ]
-    return nd.concat(*norms, dim=0).asnumpy().tolist()
+    def _apply(self, indices, *arguments):
+        names = [self.idx2name.get(i, str(i)) for i in indices]
+        super()._apply(indices, *arguments, names, self.learning_rate)
 
 
 @register
-class LBSGD(_Momentum):
+class LBSGD(Optimizer):
     """Averages `batch_scale` gradients into one step, with a warmed-up or layer-wise
     rate.
     """
+
+    _rule = "lbsgd"
 
     def __init__(
         self,
@@ -111,52 +75,36 @@ class LBSGD(_Momentum):
         self.updates_per_epoch = updates_per_epoch
         self.init_updates = begin_epoch * updates_per_epoch
         self.num_epochs = num_epochs
-        self.cumgrads = {}  # index -> [sum of gradients, how many were ever added]
+        self.cumgrads = {}  # index -> sum of gradients since the last step
 
-    def _get_lbmult(self, nup):
-        """The warm-up's multiplier after `nup` gradients."""
-        steps = self.warmup_epochs * self.updates_per_epoch
-        highest = float(self.batch_scale)
-        if nup >= steps:
-            return highest
-        curve = {
-            "linear": lambda x: x,
-            "power2": lambda x: x * x,
-            "sqrt": math.sqrt,
-        }.get(self.warmup_strategy)
-        if steps <= 1 or curve is None:
-            return 1.0
-        return 1.0 + (highest - 1) * curve(nup / float(steps))
+    # The sums belong to the optimizer, as in MXNet, and not to the states.
 
-    @staticmethod
-    def _get_lars(weight, grad, wd):
-        w_norm, g_norm = _norms([weight, grad])
-        w2, g2 = w_norm**2, g_norm**2
-        return min(max(math.sqrt(w2 / (g2 + wd * w2 + 1e-18)), 0.01), 100)
+    def create_state(self, index, weight):
+        momentum, _ = _core.rule_new_state(self._rule, self, weight, False)
+        return momentum
 
-    def update(self, index, weight, grad, state):
-        lr, wd = self._get_lr(index), self._get_wd(index)
-        self._update_count(index)
-        entry = self.cumgrads.setdefault(index, [None, self.init_updates])
-        entry[0] = grad.copy() if entry[0] is None else entry[0] + grad
-        entry[1] += 1
-        if entry[1] % self.batch_scale != 0:
-            return
-        grad, entry[0] = entry[0] / self.batch_scale, None
-        if self.warmup_strategy == "lars":
-            lr *= self._get_lars(weight, grad, wd)
-        else:
-            lr *= self._get_lbmult(entry[1])
-        options = dict(out=weight, lr=lr, wd=wd, **self._options())
-        if self._uses_master(weight, state):
-            momentum, master = state
-            if momentum is None:
-                nd.mp_sgd_update(weight, grad, master, **options)
-            else:
-                nd.mp_sgd_mom_update(weight, grad, momentum, master, **options)
-        elif state is None:
-            nd.sgd_update(weight, grad, **options)
-        else:
-            nd.sgd_mom_update(weight, grad, state, **options)
+    def _master_last(self):
+        return True
 
-    update_multi_precision = update
+    def _with_sum(self, index, weight, state):
+        """What the rule keeps for a weight: a float32 copy, (momentum, sum)."""
+        master = None
+        if self.multi_precision and isinstance(state, (tuple, list)):
+            state, master = state
+        target = weight if master is None else master
+        if index not in self.cumgrads:
+            _, total = _core.rule_new_state(self._rule, self, target, False)
+            self.cumgrads[index] = total
+        own = (state, self.cumgrads[index])
+        return own if master is None else (master, own)
+
+    def _update_all(self, indices, weights, grads, states, mixed):
+        for index, *arrays in zip(indices, weights, grads, states):
+            # The rate is taken before the update is counted, as in MXNet.
+            rates = [self._get_lr(index)], [self._get_wd(index)]
+            self._update_count(index)
+            self._apply((index,), *([x] for x in arrays), *rates, mixed)
+
+    def _apply(self, indices, weights, grads, states, *arguments):
+        states = [self._with_sum(*x) for x in zip(indices, weights, states)]
+        super()._apply(indices, weights, grads, states, *arguments)

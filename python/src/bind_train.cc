@@ -1,0 +1,130 @@
+// The rules of optimizers, schedules, initializers and metrics.
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "attributes.h"
+#include "bindings.h"
+#include "train/rule.h"
+
+namespace nb = nanobind;
+
+namespace plait::python {
+namespace {
+
+// ---------------------------------------------------------------- states of rules
+
+// A state as Python nests it, flat: None is an empty handle.
+void Flatten(PyObject* state, State& flat) {
+  if (state == Py_None) {
+    flat.push_back(NDArray());
+  } else if (IsNDArray(state)) {
+    flat.push_back(ArrayOf(state));
+  } else if (PyTuple_Check(state) || PyList_Check(state)) {
+    const Py_ssize_t n = PySequence_Fast_GET_SIZE(state);
+    for (Py_ssize_t i = 0; i < n; ++i)
+      Flatten(PySequence_Fast_GET_ITEM(state, i), flat);
+  } else {
+    Fail(ErrorKind::kType, "optimizer: a state holds a ", Py_TYPE(state)->tp_name,
+         "; arrays, tuples of them and None were expected");
+  }
+}
+
+nb::object Item(const NDArray& x) {
+  return x ? nb::steal(Wrap(x)) : nb::none();
+}
+
+// The state as MXNet nests it: one array or None by itself, or a tuple; with a master
+// copy (master, state) or (state, master).
+nb::object Nest(const Rule& rule, const State& state, bool has_master) {
+  size_t first = 0, last = state.size();
+  const bool at_end = rule.master_last();
+  if (has_master && at_end) --last;
+  if (has_master && !at_end) ++first;
+  nb::object own = nb::none();
+  if (last - first == 1 && rule.bare_state()) {
+    own = Item(state[first]);
+  } else if (last > first) {
+    nb::list items;
+    for (size_t i = first; i < last; ++i) items.append(Item(state[i]));
+    own = nb::tuple(items);
+  }
+  if (!has_master) return own;
+  return at_end ? nb::make_tuple(own, Item(state[last]))
+                : nb::make_tuple(Item(state[0]), own);
+}
+
+nb::object NewState(const std::string& name, nb::handle optimizer,
+                    const NDArray& weight, bool mixed) {
+  const auto rule = FromHolder<Rule>(name, optimizer.ptr());
+  rule->multi_precision &= mixed;
+  return Nest(*rule, rule->NewState(weight), rule->UsesMaster(weight));
+}
+
+// ---------------------------------------------------------------- steps of rules
+
+std::vector<NDArray> ArraysFrom(nb::handle list, const char* what) {
+  const Owned fast = Owned::Checked(PySequence_Fast(list.ptr(), "a list is expected"));
+  const Py_ssize_t n = PySequence_Fast_GET_SIZE(fast.get());
+  std::vector<NDArray> arrays;
+  arrays.reserve(static_cast<size_t>(n));
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    PyObject* item = PySequence_Fast_GET_ITEM(fast.get(), i);
+    Check(IsNDArray(item), ErrorKind::kType, "optimizer: a ", what, " is a ",
+          Py_TYPE(item)->tp_name, "; an NDArray was expected");
+    arrays.push_back(ArrayOf(item));
+  }
+  return arrays;
+}
+
+std::vector<State> StatesFrom(nb::handle list) {
+  const Owned fast = Owned::Checked(PySequence_Fast(list.ptr(), "a list is expected"));
+  const Py_ssize_t n = PySequence_Fast_GET_SIZE(fast.get());
+  std::vector<State> states(static_cast<size_t>(n));
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    Flatten(PySequence_Fast_GET_ITEM(fast.get(), i), states[static_cast<size_t>(i)]);
+  }
+  return states;
+}
+
+void ApplyRule(const std::string& name, nb::handle optimizer, nb::handle weights,
+               nb::handle grads, nb::handle states, const std::vector<double>& lrs,
+               const std::vector<double>& wds, const std::vector<int64_t>& counts,
+               const std::vector<std::string>& names, double base_lr, bool mixed) {
+  const auto rule = FromHolder<Rule>(name, optimizer.ptr());
+  rule->multi_precision &= mixed;
+  const std::vector<NDArray> w = ArraysFrom(weights, "weight");
+  const std::vector<NDArray> g = ArraysFrom(grads, "gradient");
+  const std::vector<State> s = StatesFrom(states);
+  rule->Apply({w, g, s, lrs, wds, counts, names, base_lr});
+  ToHolder(*rule, optimizer.ptr());
+}
+
+void BindRules(nb::module_& m) {
+  m.def("rule_names", [] { return Rule::Kinds().names(); });
+  m.def("rule_new_state", &NewState, nb::arg("rule"), nb::arg("optimizer"),
+        nb::arg("weight"), nb::arg("mixed"),
+        "What the rule keeps for a weight; mixed: with a float32 copy where the rule "
+        "wants one.");
+  m.def("rule_apply", &ApplyRule, nb::arg("rule"), nb::arg("optimizer"),
+        nb::arg("weights"), nb::arg("grads"), nb::arg("states"), nb::arg("lrs"),
+        nb::arg("wds"), nb::arg("counts"), nb::arg("names"), nb::arg("base_lr"),
+        nb::arg("mixed"),
+        "Updates weights and states by a rule, whose attributes `optimizer` has.");
+  m.def("rule_master_last", [](const std::string& name) {
+    return static_cast<const Rule&>(*Rule::Kinds().At(name).make()).master_last();
+  });
+  m.def("rule_decays", [](const std::string& name, const std::string& parameter) {
+    const std::unique_ptr<Named> rule = Rule::Kinds().At(name).make();
+    return static_cast<const Rule&>(*rule).Decays(parameter);
+  });
+}
+
+}  // namespace
+
+void BindTrain(nb::module_& m) {
+  BindRules(m);
+}
+
+}  // namespace plait::python
