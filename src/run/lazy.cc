@@ -25,39 +25,6 @@ constexpr int kOutputsOfAnOperator = 4;
 // A result of this size is placed at once, so that lack of memory shows at the call.
 constexpr int64_t kHugeBytes = int64_t{1} << 30;
 
-std::mutex& AllMutex() {
-  static auto* mutex = new std::mutex;
-  return *mutex;
-}
-// Programs are never freed: a mark may be followed at any time. Those of ended threads
-// are used again.
-std::vector<LazyProgram*>& AllPrograms() {
-  static auto* all = new std::vector<LazyProgram*>;
-  return *all;
-}
-std::vector<LazyProgram*>& FreePrograms() {
-  static auto* free = new std::vector<LazyProgram*>;
-  return *free;
-}
-
-struct ThreadProgram {
-  LazyProgram* program;
-  ThreadProgram() {
-    const std::lock_guard lock(AllMutex());
-    if (FreePrograms().empty()) {
-      AllPrograms().push_back(program = new LazyProgram);
-    } else {
-      program = FreePrograms().back();
-      FreePrograms().pop_back();
-    }
-  }
-  ~ThreadProgram() {
-    program->Flush();
-    const std::lock_guard lock(AllMutex());
-    FreePrograms().push_back(program);
-  }
-};
-
 }  // namespace
 
 // Waiting for another thread's flush counts as blocking; the common case does not.
@@ -73,20 +40,6 @@ class LazyProgram::Lock {
  private:
   std::mutex& mutex_;
 };
-
-LazyProgram& LazyProgram::OfThisThread() {
-  thread_local ThreadProgram mine;
-  return *mine.program;
-}
-
-void LazyProgram::FlushAll() {
-  std::vector<LazyProgram*> all;
-  {
-    const std::lock_guard lock(AllMutex());
-    all = AllPrograms();
-  }
-  for (LazyProgram* program : all) program->Flush();
-}
 
 void LazyProgram::Flush() {
   const Lock lock(mutex_);
@@ -356,6 +309,8 @@ Arrays LazyProgram::Append(const OpDef& op, const Params& params,
           y.body()->Materialize();
         }
       }
+    } else if (Cost() > kInlineNanoseconds) {
+      NoteWaiting();
     }
     return results;
   }
@@ -402,6 +357,7 @@ NDArray LazyProgram::AppendReduction(const OpDef& op, const Params& params,
   reduced_ = op.reduce(params.get(), value, space_, reduction_).arg();
   auto body = MakeRef<ArrayBody>(y.shape, y.dtype, x.device());
   Own(body.get(), kReduced);
+  if (Cost() > kInlineNanoseconds) NoteWaiting();
   return NDArray(std::move(body));
 }
 

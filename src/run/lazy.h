@@ -14,6 +14,7 @@
 #ifndef PLAIT_RUN_LAZY_H_
 #define PLAIT_RUN_LAZY_H_
 
+#include <atomic>
 #include <mutex>
 #include <span>
 
@@ -70,7 +71,18 @@ class LazyProgram final : public Pending {
   // What waits for the reduction, in place of a step.
   static constexpr int kReduced = PointwiseProgram::kMaxSteps;
 
+  friend class LazyTimer;
+
   void FlushLocked();
+  // For a program that is worth a push: somebody flushes it if no more comes.
+  void NoteWaiting();
+  void FlushIfLeft(int64_t since);
+  // Estimated time of a flush on one thread, in nanoseconds.
+  double Cost() const {
+    constexpr double kStep = 0.03, kLoad = 0.03;  // of one element
+    return static_cast<double>(space_.size()) *
+           (kStep * program_.num_steps + kLoad * (program_.num_inputs + live_));
+  }
   void Reset();
   bool Prepare(const OpDef& op, std::span<const NDArray> in,
                std::span<const NDArray> out, const Shape& space);
@@ -105,7 +117,9 @@ class LazyProgram final : public Pending {
   PointwiseArg reduced_;                  // what is reduced
   size_t held_bytes_ = 0;
   bool reduces_ = false;  // set by Place: the last output is the reduction's
-  int live_ = 0;          // outputs that a flush would write now
+  // When something was last added, in steady_clock's nanoseconds; 0: not worth a push.
+  std::atomic<int64_t> waiting_since_{0};
+  int live_ = 0;  // outputs that a flush would write now
 };
 
 }  // namespace plait

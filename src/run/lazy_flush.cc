@@ -15,9 +15,6 @@ namespace plait {
 
 namespace {
 
-// Time of a step for one element in nanoseconds on one thread, for the inline decision.
-constexpr double kStepNanoseconds = 0.03, kLoadNanoseconds = 0.03;
-
 // What an array waits for whose value found no memory: whoever wants it gets the error.
 class Unplaced final : public Pending {
  public:
@@ -181,6 +178,7 @@ void LazyProgram::Reset() {
   program_.num_outputs = 0;
   held_bytes_ = 0;
   live_ = 0;
+  waiting_since_.store(0, std::memory_order_relaxed);
 }
 
 void LazyProgram::FlushLocked() {
@@ -211,11 +209,7 @@ void LazyProgram::PushProgram(const Outputs& outputs) {
     (out.fresh ? fresh : writes).push_back(&out.chunk->var());
   }
   Engine& engine = Engine::Get();
-  const double n = static_cast<double>(space_.size());
-  const double cost =
-      n * (kStepNanoseconds * p.num_steps +
-           kLoadNanoseconds * static_cast<double>(inputs.size() + outputs.size()));
-  if (cost <= kInlineNanoseconds && engine.TryBegin(reads, writes)) {
+  if (Cost() <= kInlineNanoseconds && engine.TryBegin(reads, writes)) {
     const InlineTimer timer("pointwise");
     try {
       RunProgram(p, space_, inputs, targets, reduces_ ? &reduction_ : nullptr);

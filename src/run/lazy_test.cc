@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <random>
 #include <thread>
 
@@ -120,6 +121,21 @@ TEST(Lazy, EndOfAThreadKeepsItsValues) {
   NDArray y;
   std::thread([&] { y = Scalar("_plus_scalar", x, 1); }).join();
   EXPECT_EQ(ValuesOf(y), (std::vector<double>{2, 3}));
+}
+
+// Nobody asks for it, but the engine has nothing else to do.
+TEST(Lazy, ALargeProgramThatIsLeftAloneIsFlushed) {
+  const NDArray x = Scalar("_mul_scalar", NDArray::Empty({1 << 21}), 0);
+  x.WaitToRead();
+  for (int i = 0; i < 3; ++i) {
+    const NDArray y = Scalar("_plus_scalar", x, i);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (y.body()->pending != nullptr && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    ASSERT_EQ(y.body()->pending, nullptr);
+    EXPECT_EQ(ValuesOf(y)[1 << 20], i);
+  }
 }
 
 TEST(Lazy, WrongShapesThrowAtTheCallAndLeaveEverythingAsItWas) {
