@@ -136,6 +136,129 @@ def test_layers_equal_cells(kind, bidirectional):
     np.testing.assert_allclose(layer_states[0].asnumpy(), hidden, rtol=1e-4, atol=1e-5)
 
 
+LAYERS = {
+    "tanh": lambda **k: rnn.RNN(5, activation="tanh", **k),
+    "relu": lambda **k: rnn.RNN(5, activation="relu", **k),
+    "lstm": lambda **k: rnn.LSTM(5, **k),
+    "gru": lambda **k: rnn.GRU(5, **k),
+}
+
+
+def run_recorded(layer, run, x, states, lengths=None):
+    """Outputs, last states and all gradients of a layer's forward function."""
+    params = {n: p.data() for n, p in layer._reg_params.items()}
+    leaves = [x.copy(), *[s.copy() for s in states]]
+    for leaf in leaves:
+        leaf.attach_grad()
+    with autograd.record():
+        out, last = run(nd, leaves[0], leaves[1:], lengths, params)
+        loss = (out * out).sum() + sum((s * s * s).sum() for s in last)
+    loss.backward()
+    grads = [leaf.grad.asnumpy() for leaf in leaves]
+    grads += [p.grad().asnumpy() for p in layer._reg_params.values()]
+    return [out.asnumpy(), *[s.asnumpy() for s in last], *grads]
+
+
+@pytest.mark.parametrize("kind", sorted(LAYERS))
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("lengths", [None, [4, 1, 3]])
+def test_fused_layers_equal_unrolled_ones(kind, bidirectional, lengths):
+    layer = LAYERS[kind](
+        num_layers=2,
+        bidirectional=bidirectional,
+        input_size=6,
+        use_sequence_length=lengths is not None,
+    )
+    layer.initialize(mx.init.Uniform(0.6))
+    x = nd.random.uniform(-1, 1, shape=(4, 3, 6))
+    states = [nd.random.uniform(-1, 1, shape=s.shape) for s in layer.begin_state(3)]
+    ends = None if lengths is None else nd.array(lengths)
+    fused = run_recorded(layer, layer._fused, x, states, ends)
+    unrolled = run_recorded(layer, layer._unrolled, x, states, ends)
+    for got, want in zip(fused, unrolled, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=2e-5)
+
+
+def test_samples_that_end_early_are_as_if_alone():
+    layer = rnn.LSTM(5, 2, bidirectional=True, input_size=3, use_sequence_length=True)
+    layer.initialize(mx.init.Uniform(0.6))
+    alone = rnn.LSTM(5, 2, bidirectional=True, input_size=3, params=layer.params)
+    x = nd.random.uniform(-1, 1, shape=(4, 3, 3))
+    begin = layer.begin_state(3)
+    out, states = layer(x, begin, nd.array([2, 0, 4], dtype="int64"))
+    for i, end in enumerate([2, 0, 4]):
+        assert not out[end:, i].asnumpy().any()
+        if end == 0:
+            assert not states[0][:, i].asnumpy().any()
+            continue
+        want, last = alone(x[:end, i : i + 1], alone.begin_state(1))
+        np.testing.assert_allclose(
+            out[:end, i].asnumpy(), want[:, 0].asnumpy(), rtol=1e-5, atol=1e-6
+        )
+        for got, one in zip(states, last):
+            np.testing.assert_allclose(
+                got[:, i].asnumpy(), one[:, 0].asnumpy(), rtol=1e-5, atol=1e-6
+            )
+
+
+def test_projection_and_bounds_in_one_operator():
+    hidden, projected = 4, 3
+    layer = rnn.LSTM(
+        hidden, projection_size=projected, input_size=2,
+        state_clip_min=-0.1, state_clip_max=0.2,
+    )  # fmt: skip
+    layer.initialize(mx.init.Uniform(0.8))
+    x = nd.random.uniform(-1, 1, shape=(3, 2, 2))
+    out, (h, c) = layer(x, layer.begin_state(2))
+    w = {n: p.data().asnumpy() for n, p in layer._reg_params.items()}
+    hs, cs = np.zeros((2, projected)), np.zeros((2, hidden))
+    for t in range(3):
+        z = x.asnumpy()[t] @ w["l0_i2h_weight"].T + hs @ w["l0_h2h_weight"].T
+        i, f, g, o = np.split(z, 4, axis=1)
+        cs = (sigmoid(f) * cs + sigmoid(i) * np.tanh(g)).clip(-0.1, 0.2)
+        hs = (sigmoid(o) * np.tanh(cs)) @ w["l0_h2r_weight"].T
+        np.testing.assert_allclose(out.asnumpy()[t], hs, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(c.asnumpy()[0], cs, rtol=1e-4, atol=1e-6)
+    assert h.shape == (1, 2, projected)
+
+
+def test_dropout_between_layers():
+    args = [nd.ones((2, 3, 4)), nd.ones((156,)) * 0.1, nd.zeros((2, 3, 6))]
+    kind = {"mode": "rnn_relu", "state_size": 6, "num_layers": 2}
+    plain = nd.RNN(*args, **kind)
+    assert (nd.RNN(*args, p=0.5, **kind).asnumpy() == plain.asnumpy()).all()
+    with autograd.train_mode():
+        mx.random.seed(3)
+        first = nd.RNN(*args, p=0.5, **kind).asnumpy()
+        second = nd.RNN(*args, p=0.5, **kind).asnumpy()
+        mx.random.seed(3)
+        assert (nd.RNN(*args, p=0.5, **kind).asnumpy() == first).all()
+        none = nd.RNN(*args, p=1, **kind).asnumpy()
+    assert (first != second).any() and (first != plain.asnumpy()).any()
+    # Without input the second layer has its biases and states alone.
+    np.testing.assert_allclose(none[0], 0.2, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"state_size": 0}, "state_size is 0"),
+        ({"mode": "gru", "projection_size": 2}, "projection_size is 2"),
+        ({"lstm_state_clip_min": 1.0}, "both"),
+        ({"num_layers": 2}, "state .1, 3, 6. does not fit"),
+        ({"state_size": 5}, "does not fit|do not fit"),
+        ({"mode": "none"}, "mode"),
+    ],
+)
+def test_bad_calls_of_the_operator(change, words):
+    arrays = [nd.ones((2, 3, 4)), nd.ones((4 * 6 * 12,))] + [nd.zeros((1, 3, 6))] * 2
+    params = {"mode": "lstm", "state_size": 6, "num_layers": 1, **change}
+    if params["mode"] == "gru":
+        arrays.pop()
+    with pytest.raises(ValueError, match=words):
+        nd.RNN(*arrays, **params)
+
+
 def test_layers_shapes_and_gradients():
     layer = rnn.LSTM(4, 2, layout="NTC", dropout=0.3)
     x = nd.random.uniform(shape=(3, 5, 6))
