@@ -10,17 +10,8 @@ from .error import NotYetError
 _HINTS = {
     "numpy": "plait.np comes with a later release; use plait.nd",
     "numpy_extension": "plait.npx comes with a later release; use plait.nd",
-    "module": "Module comes with a later release; use plait.gluon",
-    "model": "checkpoints of symbols come with a later release; "
-    "use gluon's save_parameters and load_parameters",
-    "kvstore": "the key-value store comes with a later release; "
-    "a Trainer on one device needs none",
-    "executor_manager": "executors come with a later release, with symbols",
-    "visualization": "drawings of symbols come with a later release",
-    "monitor": "Monitor comes with a later release, with symbols",
     "image": "image functions come with a later release",
     "recordio": "record files come with a later release",
-    "rnn": "symbolic cells come with a later release; use plait.gluon.rnn",
     "rtc": "run-time compilation of CUDA code comes with a later release",
     "operator": "custom operators come with a later release; use autograd.Function",
     "contrib": "mx.contrib comes with a later release; see gluon.contrib",

@@ -1,9 +1,10 @@
-"""MXNet's pickled optimizer states, read through a list of allowed names."""
+"""MXNet's pickled optimizer states: read through an allow-list, and written."""
 
 import io
 import pickle
 import struct
 
+from .. import _plait
 from .. import ndarray as nd
 from ..error import MXNetValueError
 
@@ -14,6 +15,7 @@ _ALLOWED = {
     ("builtins", "complex"),
     ("builtins", "bytearray"),
     ("builtins", "slice"),
+    ("__builtin__", "bytearray"),
     ("__builtin__", "set"),
     ("__builtin__", "object"),
     ("collections", "OrderedDict"),
@@ -129,3 +131,31 @@ def loads(data):
             setattr(optimizer, name, _loaded(value))
         optimizer.idx2name = dict(getattr(optimizer, "idx2name", {}))
     return _loaded(content), optimizer
+
+
+class _Pickler(pickle._Pickler):
+    """Writes arrays as MXNet's NDArray does: its class, no argument, and a record.
+
+    Python's own pickler, because only its dispatch table lets a class be named that
+    this process does not have.
+    """
+
+    dispatch = dict(pickle._Pickler.dispatch)
+
+    def save_array(self, array):
+        self.write(pickle.GLOBAL + b"mxnet.ndarray.ndarray\nNDArray\n")
+        self.save((None,))
+        self.write(pickle.REDUCE)
+        self.memoize(array)
+        # A bytearray: MXNet wants a buffer that it could write to.
+        self.save({"handle": bytearray(_plait.dump_array(array))})
+        self.write(pickle.BUILD)
+
+    dispatch[nd.NDArray] = save_array
+
+
+def dumps(states):
+    """The states as a pickle that MXNet's Updater.set_states() loads."""
+    out = io.BytesIO()
+    _Pickler(out, protocol=3).dump(states)
+    return out.getvalue()

@@ -3,8 +3,9 @@
 It is called as updater(index, grad, weight), for one weight or for lists of them.
 """
 
+from ..error import MXNetValueError
 from ..ndarray import NDArray
-from . import state_file
+from . import mxnet_pickle, state_file
 
 
 class Updater:
@@ -86,8 +87,19 @@ class Updater:
             self.optimizer = optimizer
         self.states_synced = dict.fromkeys(loaded, False)
 
-    def get_states(self, dump_optimizer=False):
-        """The states as bytes, with the optimizer itself where wanted."""
+    def get_states(self, dump_optimizer=False, format="plait"):
+        """The states as bytes, with the optimizer itself where wanted.
+
+        format: "plait", which cannot run code when it is read, or "mxnet": a pickle
+        that MXNet loads too (states only).
+        """
+        if format == "mxnet":
+            return mxnet_pickle.dumps(self.states)
+        if format != "plait":
+            raise MXNetValueError(
+                "optimizer states: unknown format %r; expected 'plait' or 'mxnet'"
+                % (format,)
+            )
         return state_file.dumps(self.states, self.optimizer if dump_optimizer else None)
 
 

@@ -34,6 +34,7 @@ from .files import *  # noqa: F403
 from .gradients import *  # noqa: F403
 from .process import *  # noqa: F403
 from .statistics import *  # noqa: F403
+from .symbolic import *  # noqa: F403
 from .tolerance import *  # noqa: F403
 
 try:

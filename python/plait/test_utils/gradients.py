@@ -4,42 +4,15 @@ import numpy as np
 
 from .. import autograd, initializer
 from .. import ndarray as nd
-from ..error import NotYetError
 from ..util import use_np
 from .compare import assert_almost_equal
+from .symbolic import check_numeric_gradient_of_symbol, is_symbol
 from .tolerance import default_context, default_numeric_eps
 
 __all__ = [
     "check_numeric_gradient",
-    "numeric_grad",
-    "check_symbolic_forward",
-    "check_symbolic_backward",
-    "simple_forward",
-    "check_consistency",
-    "check_speed",
-    "same_symbol_structure",
     "check_gluon_hybridize_consistency",
 ]
-
-
-def _needs_symbols(name):
-    def refuse(*args, **kwargs):
-        raise NotYetError(
-            "test_utils.%s works on symbols, which come with a later release" % name
-        )
-
-    refuse.__name__ = name
-    refuse.__doc__ = "Works on symbols, which come with a later release."
-    return refuse
-
-
-numeric_grad = _needs_symbols("numeric_grad")
-check_symbolic_forward = _needs_symbols("check_symbolic_forward")
-check_symbolic_backward = _needs_symbols("check_symbolic_backward")
-simple_forward = _needs_symbols("simple_forward")
-check_consistency = _needs_symbols("check_consistency")
-check_speed = _needs_symbols("check_speed")
-same_symbol_structure = _needs_symbols("same_symbol_structure")
 
 
 def check_numeric_gradient(
@@ -55,18 +28,19 @@ def check_numeric_gradient(
     grad_stype_dict=None,
     dtype=np.float32,
 ):
-    """Asserts that the gradient of a function of NDArrays agrees with finite
-    differences.
+    """Asserts that gradients agree with finite differences.
 
-    sym: the function; location: its arguments, array-like. A fixed random projection of
-    the output is differentiated. grad_nodes: positions of the arguments to check, all
-    by default.
+    sym: a symbol, or a function of NDArrays; location: its arguments, array-like. A
+    random projection of the output is differentiated. grad_nodes: the arguments to
+    check, all by default: names (or a dict from names to requests) for a symbol,
+    positions for a function.
     """
-    if not callable(sym) or hasattr(sym, "list_arguments"):
-        raise NotYetError(
-            "check_numeric_gradient: symbols come with a later release; pass a "
-            "function of NDArrays"
-        )
+    if is_symbol(sym):
+        check_numeric_gradient_of_symbol(
+            sym, location, aux_states, numeric_eps, rtol, atol, grad_nodes,
+            use_forward_train, ctx, grad_stype_dict, dtype,
+        )  # fmt: skip
+        return
     ctx = ctx or default_context()
     eps = numeric_eps or default_numeric_eps()[np.dtype(dtype)]
     rtol = 1e-2 if rtol is None else rtol
