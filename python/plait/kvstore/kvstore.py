@@ -1,8 +1,11 @@
 """KVStore: the store inside one process; it sums over devices and keeps the result."""
 
+import numpy as np
+
 from .. import optimizer as opt
 from ..error import MXNetTypeError, MXNetValueError, NotYetError, check
-from ..ndarray import NDArray, zeros_like
+from ..ndarray import NDArray, sparse, zeros_like
+from ..ndarray import array as array_of
 from ..util import atomic_write
 from .base import KVStoreBase, capability_of, total
 
@@ -137,8 +140,9 @@ class KVStore(KVStoreBase):
             self.pull(key, out)
             return
         targets = dict(self._pairs("pushpull", key, out))
-        for k, arrays in self._pairs("pushpull", key, value):
-            merged = self._merge(k, arrays)
+        pairs = self._pairs("pushpull", key, value)
+        # All sums first: keys may share arrays.
+        for k, merged in [(k, self._merge(k, arrays)) for k, arrays in pairs]:
             for target in targets[k]:
                 merged.copyto(target)
 
@@ -156,7 +160,9 @@ class KVStore(KVStoreBase):
                         "KVStore.row_sparse_pull: out of %r has storage %r; expected "
                         "row_sparse" % (k, array.stype)
                     )
-                stored.retain(ids.reshape(-1)).copyto(array)
+                ids = np.unique(ids.asnumpy()).astype("int64")
+                kept = sparse.retain(stored, array_of(ids, dtype="int64"))
+                kept.copyto(array)
 
     # What happens to values.
 

@@ -242,8 +242,8 @@ class BaseModule:
         next_data_batch, nbatch, results = next(batches, None), 0, None
         if next_data_batch is None:
             raise CheckError(
-                "%s.fit: train_data gave no batch in epoch %d"
-                % (type(self).__name__, epoch)
+                "%s.fit: train_data gave no batch in epoch %d; one that was used "
+                "before is to be reset()" % (type(self).__name__, epoch)
             )
         while next_data_batch is not None:
             data_batch = next_data_batch

@@ -19,7 +19,7 @@ from ..model import (
 )
 from ..util import atomic_write
 from .base_module import _SGD, _UNIFORM, BaseModule
-from .checks import after, check_input_names, names_list, parse_data_desc
+from .checks import after, as_descs, check_input_names, names_list, parse_data_desc
 from .executor_group import DataParallelExecutorGroup
 
 __all__ = ["Module"]
@@ -77,7 +77,7 @@ class Module(BaseModule):
         self._kvstore = self._update_on_kvstore = None
         self._preload_opt_states = None
         self._grad_req = None
-        self._reset_bind()
+        Module._reset_bind(self)  # not a subclass's: that is not made yet
 
     def _reset_bind(self):
         self.binded = False
@@ -431,14 +431,27 @@ class Module(BaseModule):
             DataDesc(d.name, shape, d.dtype, d.layout)
             for d, shape in zip(self._data_shapes, shapes)
         ]
-        label_shapes = getattr(data_batch, "provide_label", None) or None
-        labels = getattr(data_batch, "label", None)
-        if not label_shapes and labels:
-            label_shapes = [
-                DataDesc(d.name, label.shape, d.dtype, d.layout)
-                for d, label in zip(self._label_shapes or (), labels)
+        data_shapes = as_descs(data_shapes)
+        label_shapes = getattr(data_batch, "provide_label", None)
+        if not label_shapes and self._label_shapes:
+            labels = getattr(data_batch, "label", None) or ()
+            shapes = [label.shape for label in labels] or [
+                self._resized(d, data_shapes[0]) for d in self._label_shapes
             ]
-        self.reshape(data_shapes, label_shapes)
+            label_shapes = [
+                DataDesc(d.name, shape, d.dtype, d.layout)
+                for d, shape in zip(self._label_shapes, shapes)
+            ]
+        self.reshape(data_shapes, label_shapes or None)
+
+    @staticmethod
+    def _resized(label, data):
+        """The shape of a label for the batch size of some data."""
+        shape = list(label.shape)
+        axes = [DataDesc.get_batch_axis(d.layout) for d in (label, data)]
+        if min(axes) >= 0:
+            shape[axes[0]] = data.shape[axes[1]]
+        return tuple(shape)
 
     @after("binded", "params_initialized")
     def backward(self, out_grads=None):
