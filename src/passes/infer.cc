@@ -15,6 +15,15 @@ bool Same(const Spec& a, const Spec& b) {
   return a.dtype == b.dtype && a.shape == b.shape;
 }
 
+// In a symbol a size of 0 is one that others tell, as in zeros(shape=(0, 4)) for the
+// first state of a recurrent cell with any batch.
+void ZerosAreUnknown(Shape& shape) {
+  if (!shape.rank_known()) return;
+  for (int64_t& size : shape) {
+    if (size == 0) size = kUnknownSize;
+  }
+}
+
 class Inference {
  public:
   explicit Inference(Graph& graph) : graph_(graph), done_(graph.size(), false) {}
@@ -50,11 +59,16 @@ class Inference {
     if (node.is_input() || done_[id]) return false;
     Specs in, out;
     for (GraphEntry e : node.inputs) in.push_back(graph_.spec(e));
-    for (const Spec& spec : node.outputs) out.push_back(spec);
+    const bool source = node.inputs.empty();
+    for (const Spec& spec : node.outputs)
+      out.push_back(source ? Spec{.dtype = spec.dtype} : spec);
     try {
       InferPartial(*node.op, *node.params, in, out);
     } catch (const Error& e) {
       Fail(e.kind(), e.what(), " (", Path(node), ")");
+    }
+    if (source) {
+      for (Spec& spec : out) ZerosAreUnknown(spec.shape);
     }
     bool changed = false, all = true;
     for (size_t i = 0; i < in.size(); ++i) {

@@ -6,6 +6,8 @@ import pytest
 import plait as mx
 from plait import nd
 
+needs_rnn = pytest.mark.skipif(not hasattr(mx.sym, "RNN"), reason="no RNN operator")
+
 
 def sigmoid(x):
     return 1 / (1 + np.exp(-x))
@@ -13,6 +15,7 @@ def sigmoid(x):
 
 def evaluate(outputs, batch=2, width=3, steps=3, merged=False):
     """(outputs as arrays, arguments) of unrolled outputs, with random weights."""
+    pytest.importorskip("plait.executor")
     outputs = outputs if merged else mx.sym.Group(outputs)
     executor = outputs.simple_bind(mx.cpu(), data=(batch, steps, width))
     for name, array in executor.arg_dict.items():
@@ -81,6 +84,7 @@ def test_merged_outputs_and_time_first():
     assert len(listed) == 2 and len(states) == 1
 
 
+@needs_rnn
 @pytest.mark.parametrize("mode", ["rnn_relu", "rnn_tanh", "lstm", "gru"])
 @pytest.mark.parametrize("bidirectional", [False, True])
 def test_a_fused_cell_is_its_single_cells(mode, bidirectional):
@@ -107,6 +111,7 @@ def test_a_fused_cell_is_its_single_cells(mode, bidirectional):
     np.testing.assert_array_equal(packed.asnumpy(), args["f_parameters"].asnumpy())
 
 
+@needs_rnn
 def test_a_fused_cell_gives_its_states():
     cell = mx.rnn.FusedRNNCell(4, mode="lstm", get_next_state=True, prefix="f_")
     with pytest.warns(UserWarning, match="TNC is faster"):

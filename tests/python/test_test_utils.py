@@ -117,11 +117,6 @@ def test_optimizers_compare():
     )
 
 
-def test_symbol_helpers_say_that_they_come_later():
-    with pytest.raises(NotImplementedError):
-        T.check_symbolic_forward(None, [], [])
-
-
 def test_nothing_is_downloaded(tmp_path):
     here = tmp_path / "a.txt"
     here.write_text("x")
