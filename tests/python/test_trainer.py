@@ -78,10 +78,13 @@ def test_multipliers():
     assert p.data().asscalar() == 0.5
 
 
-def test_gradients_are_summed_over_devices():
+@pytest.mark.parametrize("on_store", [False, True])
+def test_gradients_are_summed_over_devices(on_store):
     contexts = [mx.cpu(0), mx.cpu(1)]
     p = parameter([1.0], ctx=contexts)
-    trainer = gluon.Trainer([p], "sgd", {"learning_rate": 1.0})
+    trainer = gluon.Trainer(
+        [p], "sgd", {"learning_rate": 1.0}, update_on_kvstore=on_store
+    )
     for x, factor in zip(p.list_data(), (1.0, 3.0)):
         with autograd.record():
             y = x * factor
@@ -89,6 +92,10 @@ def test_gradients_are_summed_over_devices():
     trainer.step(2)
     assert [x.asscalar() for x in p.list_data()] == [-1, -1]
     backward(p)
+    if on_store:
+        with pytest.raises(AssertionError, match="updated on kvstore"):
+            trainer.allreduce_grads()
+        return
     trainer.allreduce_grads()
     assert p.grad(mx.cpu(1)).asscalar() == 2
     trainer.update(1)
@@ -110,7 +117,7 @@ def test_wrong_arguments():
         gluon.Trainer([parameter([1.0])], "nonsense")
     with pytest.raises(AssertionError, match="optimizer_params must be None"):
         gluon.Trainer([parameter([1.0])], mx.optimizer.SGD(), {"wd": 1})
-    with pytest.raises(NotImplementedError, match="key-value store"):
+    with pytest.raises(NotImplementedError, match="connects several processes"):
         trainer = gluon.Trainer([parameter([1.0])], "sgd", kvstore="dist_sync")
         trainer.step(1)
 
