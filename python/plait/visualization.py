@@ -159,6 +159,15 @@ _COLOURS = {
     "softmax": "#b3de69",
 }
 _OTHER = "#fccde5"
+_TEXT = {"fontname": "Helvetica", "fontsize": "11"}
+_BOX = {
+    "shape": "box",
+    "style": "rounded,filled",
+    "color": "#808080",
+    "width": "1.5",  # at least: longer texts widen the box
+    "height": "0.6",
+    **_TEXT,
+}
 _WEIGHTS = re.compile(
     r"_(weight|bias|beta|gamma|(moving|running)_(var|mean)|parameters)$"
 )
@@ -215,14 +224,7 @@ def plot_network(
             RuntimeWarning,
             stacklevel=2,
         )
-    plain = {
-        "shape": "box",
-        "fixedsize": "true",
-        "width": "1.3",
-        "height": "0.8034",
-        "style": "filled",
-        **(node_attrs or {}),
-    }
+    plain = {**_BOX, **(node_attrs or {})}
     dot = Digraph(title, save_format)
     hidden = set()
     for number, node in enumerate(graph.nodes):
@@ -231,12 +233,12 @@ def plot_network(
             if hide_weights and _WEIGHTS.search(node["name"]):
                 hidden.add(number)
                 continue
-            attrs["shape"] = "oval"
+            attrs.update(shape="oval", style="filled")
         dot.node(node["name"], _label(node), **attrs)
     for node in graph.nodes:
         for source, origin, output in graph.inputs(node):
             if source not in hidden:
-                attrs = {"dir": "back", "arrowtail": "open"}
+                attrs = {"dir": "back", "arrowtail": "open", **_TEXT}
                 attrs["label"] = _edge_label(graph, source, output)
                 dot.edge(node["name"], origin["name"], **attrs)
     return dot

@@ -8,7 +8,6 @@ from .. import optimizer as opt
 from ..context import Context, cpu
 from ..error import CheckError, MXNetTypeError, MXNetValueError, check
 from ..initializer import InitDesc
-from ..io import DataDesc
 from ..model import (
     _create_kvstore,
     _initialize_kvstore,
@@ -19,7 +18,8 @@ from ..model import (
 )
 from ..util import atomic_write
 from .base_module import _SGD, _UNIFORM, BaseModule
-from .checks import after, as_descs, check_input_names, names_list, parse_data_desc
+from .batch_shapes import new_shapes
+from .checks import after, check_input_names, names_list, parse_data_desc
 from .executor_group import DataParallelExecutorGroup
 
 __all__ = ["Module"]
@@ -414,44 +414,10 @@ class Module(BaseModule):
 
     @after("binded", "params_initialized")
     def forward(self, data_batch, is_train=None):
-        self._follow_shapes(data_batch)
+        shapes = new_shapes(data_batch, self._data_shapes, self._label_shapes)
+        if shapes is not None:
+            self.reshape(*shapes)
         self._exec_group.forward(data_batch, is_train)
-
-    def _follow_shapes(self, data_batch):
-        """Reshapes where a batch has other shapes than those bound."""
-        shapes = _shapes_of(data_batch)
-        if [d.shape for d in self._data_shapes] == shapes:
-            return
-        if len(shapes) != len(self._data_shapes):
-            raise MXNetValueError(
-                "Module.forward: the batch has %d data arrays; expected %d: %s"
-                % (len(shapes), len(self._data_shapes), ", ".join(self._data_names))
-            )
-        data_shapes = getattr(data_batch, "provide_data", None) or [
-            DataDesc(d.name, shape, d.dtype, d.layout)
-            for d, shape in zip(self._data_shapes, shapes)
-        ]
-        data_shapes = as_descs(data_shapes)
-        label_shapes = getattr(data_batch, "provide_label", None)
-        if not label_shapes and self._label_shapes:
-            labels = getattr(data_batch, "label", None) or ()
-            shapes = [label.shape for label in labels] or [
-                self._resized(d, data_shapes[0]) for d in self._label_shapes
-            ]
-            label_shapes = [
-                DataDesc(d.name, shape, d.dtype, d.layout)
-                for d, shape in zip(self._label_shapes, shapes)
-            ]
-        self.reshape(data_shapes, label_shapes or None)
-
-    @staticmethod
-    def _resized(label, data):
-        """The shape of a label for the batch size of some data."""
-        shape = list(label.shape)
-        axes = [DataDesc.get_batch_axis(d.layout) for d in (label, data)]
-        if min(axes) >= 0:
-            shape[axes[0]] = data.shape[axes[1]]
-        return tuple(shape)
 
     @after("binded", "params_initialized")
     def backward(self, out_grads=None):
@@ -550,18 +516,3 @@ def _zeros_of(names, arrays):
         else nd.zeros(parts[0].shape, dtype=parts[0].dtype, stype=parts[0].stype)
         for name, parts in zip(names, arrays)
     }
-
-
-def _shapes_of(data_batch):
-    """The shapes of a batch's data; of a list with one batch for each device, those of
-    the whole.
-    """
-    if not isinstance(data_batch, list):
-        return [x.shape for x in data_batch.data]
-    shapes = [[x.shape for x in batch.data] for batch in data_batch]
-    check(
-        shapes and all(s == shapes[0] for s in shapes),
-        "Module.forward: the devices' batches have shapes %s; expected equal ones",
-        shapes,
-    )
-    return [(len(shapes) * shape[0], *shape[1:]) for shape in shapes[0]]
