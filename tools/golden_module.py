@@ -52,6 +52,8 @@ CASES = {
 def step(module, batch):
     module.forward(batch, is_train=True)
     module.backward()
+    # MXNet's BatchNorm changes its moving statistics there, unknown to the engine.
+    mx.nd.waitall()
     module.update()
 
 
