@@ -1,9 +1,12 @@
-"""Makes tests/golden/mxnet-1.9.1-module.npz: checkpoints of Modules, by real MXNet.
+"""Checkpoints of Modules between MXNet and Plait: makes them, or checks the other's.
 
-usage: python tools/golden_module.py OUT.npz, with an interpreter that has MXNet 1.9.1.
+usage: python tools/golden_module.py OUT.npz            makes
+       python tools/golden_module.py --check FILE.npz   loads, and compares
 
-For each case: the three files of a checkpoint after two updates, the outputs of a batch
-then, and the outputs and parameters after one more update with the loaded states.
+With an interpreter that has MXNet 1.9.1 it makes tests/golden/mxnet-1.9.1-module.npz;
+with python/alias on PYTHONPATH it does the same in Plait, for MXNet to check. For each
+case: the three files of a checkpoint after two updates, the outputs of a batch then,
+and the outputs and parameters after one more update with the loaded states.
 """
 
 import sys
@@ -12,6 +15,8 @@ from pathlib import Path
 
 import mxnet as mx
 import numpy as np
+
+PLAIT = "plait" in sys.modules
 
 
 def mlp():
@@ -70,7 +75,8 @@ def record(name, arrays):
     step(module, batch)
     with tempfile.TemporaryDirectory() as folder:
         prefix = folder + "/golden"
-        module.save_checkpoint(prefix, 1, save_optimizer_states=True)
+        more = {"states_format": "mxnet"} if PLAIT else {}
+        module.save_checkpoint(prefix, 1, save_optimizer_states=True, **more)
         for part in ("symbol.json", "0001.params", "0001.states"):
             content = Path("%s-%s" % (prefix, part)).read_bytes()
             arrays["%s/%s" % (name, part)] = np.frombuffer(content, np.uint8)
@@ -87,7 +93,36 @@ def record(name, arrays):
         arrays["%s/after/%s" % (name, key)] = value.asnumpy()
 
 
+def check(name, arrays):
+    """The largest differences of the outputs before and after one more update."""
+    _, data_shape, label_shape, optimizer, params = CASES[name]
+    with tempfile.TemporaryDirectory() as folder:
+        prefix = folder + "/golden"
+        for part in ("symbol.json", "0001.params", "0001.states"):
+            content = arrays["%s/%s" % (name, part)].tobytes()
+            Path("%s-%s" % (prefix, part)).write_bytes(content)
+        module = mx.mod.Module.load(prefix, 1, load_optimizer_states=True)
+        module.bind([("data", data_shape)], [("softmax_label", label_shape)])
+        module.init_optimizer(optimizer=optimizer, optimizer_params=params)
+    batch = mx.io.DataBatch(
+        *([mx.nd.array(arrays["%s/%s" % (name, kind)])] for kind in ("data", "label"))
+    )
+    differences = []
+    for which in ("outputs", "outputs_after"):
+        module.forward(batch, is_train=False)
+        found = module.get_outputs()[0].asnumpy()
+        differences.append(np.abs(found - arrays["%s/%s" % (name, which)]).max())
+        step(module, batch)
+    return differences
+
+
 def main():
+    if sys.argv[1] == "--check":
+        arrays = np.load(sys.argv[2])
+        worst = {name: check(name, arrays) for name in CASES}
+        for name, differences in worst.items():
+            print("%-8s %.1e %.1e" % (name, *differences))
+        sys.exit(any(max(d) > 1e-4 for d in worst.values()))
     np.random.seed(3)
     mx.random.seed(3)
     arrays = {}
