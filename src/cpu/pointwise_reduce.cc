@@ -13,6 +13,7 @@
 #include "base/parallel.h"
 #include "cpu/pointwise.h"
 #include "cpu/pointwise_plan.h"
+#include "cpu/reduce_groups.h"
 #include "cpu/scratch.h"
 
 namespace plait::cpu {
@@ -23,6 +24,8 @@ constexpr int64_t kBlock = 64;
 // Segments are made until there are so many pieces of work, each of kSegment tiles.
 constexpr int64_t kPieces = 64, kSegment = 32;
 constexpr int kTile = PointwisePlan::kMaxTile;
+// Fewer rows an output are not worth keeping all sums at hand.
+constexpr int64_t kFewSweeps = 8;
 // The most outputs of a unit of columns: long stretches of memory are read faster.
 constexpr int kMaxWidth = 4 * kTile;
 
@@ -52,60 +55,19 @@ W First(Reduction reduction, DType dtype) {
   }
 }
 
-// Groups of axes: (outer ...) x middle x inner, where middle and inner differ in kind.
-struct Groups {
-  Groups(const Shape& space, uint64_t axes) {
-    int rank = 0;
-    int64_t sizes[kMaxRank];
-    bool reduced[kMaxRank];
-    for (int i = 0; i < space.rank(); ++i) {
-      if (space[i] == 1) continue;
-      const bool r = axes >> i & 1;
-      if (rank > 0 && reduced[rank - 1] == r) {
-        sizes[rank - 1] *= space[i];
-      } else {
-        sizes[rank] = space[i];
-        reduced[rank++] = r;
-      }
-    }
-    inner_reduced = rank == 0 || reduced[rank - 1];
-    inner = rank > 0 ? sizes[rank - 1] : 1;
-    middle = rank > 1 ? sizes[rank - 2] : 1;
-    int64_t stride = inner * middle;
-    for (int i = rank - 3; i >= 0; --i) {
-      Side& side = reduced[i] ? outer_reduced : outer_kept;
-      side.sizes[side.rank] = sizes[i];
-      side.strides[side.rank++] = stride;
-      side.count *= sizes[i];
-      stride *= sizes[i];
-    }
-  }
-
-  struct Side {  // from the last axis outwards
-    int rank = 0;
-    int64_t count = 1;
-    int64_t sizes[kMaxRank / 2], strides[kMaxRank / 2];
-    int64_t Offset(int64_t index) const {
-      int64_t offset = 0;
-      for (int i = 0; i < rank; ++i) {
-        const int64_t next = index / sizes[i];
-        offset += (index - next * sizes[i]) * strides[i];
-        index = next;
-      }
-      return offset;
-    }
-  };
-  Side outer_kept, outer_reduced;
-  int64_t middle, inner;
-  bool inner_reduced;
-};
-
 // A unit of work makes `width` neighbouring outputs; its tiles are numbered.
 class Reducer {
  public:
-  Reducer(const PointwisePlan& plan, const Groups& groups, Reduction reduction,
+  Reducer(const PointwisePlan& plan, const ReduceGroups& groups, Reduction reduction,
           DType dtype, double scale, void* output);
   void Run();
+  // The rows of many outputs follow each other again and again, as those of channels in
+  // a batch: goes through memory in its order, with the sums of all outputs at hand.
+  bool sweeps() const {
+    return g_.inner_reduced && g_.outer_kept.count == 1 && kept_ > 1 &&
+           kept_ <= kMaxWidth && g_.outer_reduced.count >= kFewSweeps;
+  }
+  void Sweep();
   // For a space without elements: `kept` outputs are neutral elements.
   void RunEmpty(int64_t kept) const;
 
@@ -122,6 +84,7 @@ class Reducer {
                   void* wide) const;
   void FillFirst(void* wide, int64_t n) const;
   void FillFirstNarrow(void* narrow, int64_t n) const;
+  int64_t GrainOf(int64_t elements) const;
   void Finish(int64_t first, int64_t n, void* wide) const;
   int64_t FirstOf(int64_t unit) const {
     return unit / pieces_ * kept_ + unit % pieces_ * width_;
@@ -132,7 +95,7 @@ class Reducer {
   bool floating() const { return IsFloat(dtype_); }
 
   const PointwisePlan& plan_;
-  const Groups& g_;
+  const ReduceGroups& g_;
   const Kernels& k_;
   const Reduction reduction_;
   const DType dtype_;
@@ -147,8 +110,8 @@ class Reducer {
   int64_t units_, segments_ = 1;
 };
 
-Reducer::Reducer(const PointwisePlan& plan, const Groups& groups, Reduction reduction,
-                 DType dtype, double scale, void* output)
+Reducer::Reducer(const PointwisePlan& plan, const ReduceGroups& groups,
+                 Reduction reduction, DType dtype, double scale, void* output)
     : plan_(plan),
       g_(groups),
       k_(GetKernels()),
@@ -343,11 +306,51 @@ void Reducer::RunEmpty(int64_t kept) const {
   }
 }
 
+void Reducer::Sweep() {
+  const int64_t outer = g_.outer_reduced.count;
+  const int64_t tiles = outer * pieces_ * tiles_;
+  const int64_t segments =
+      std::clamp<int64_t>(tiles / kSegment, 1, std::min(outer, kPieces));
+  const int64_t size = Divide(outer, segments);
+  const int64_t grain = GrainOf(size * g_.middle * g_.inner);
+  const int c = static_cast<int>(compute_), r = static_cast<int>(reduction_);
+  const int wide_type = static_cast<int>(floating() ? Compute::kF64 : compute_);
+  const size_t element = SizeOf(DTypeOf(static_cast<Compute>(wide_type)));
+  const RowsLoop loop = k_.rows[r][c];
+  const auto wide = std::make_unique<double[]>(segments * kept_);
+  ParallelFor(segments, grain, [&](int64_t first, int64_t last) {
+    PointwiseRunner runner(plan_);
+    alignas(64) double values[kTile];
+    for (int64_t s = first; s < last; ++s) {
+      char* sums = reinterpret_cast<char*>(wide.get() + s * kept_);
+      FillFirst(sums, kept_);
+      for (int64_t o = s * size; o < std::min(outer, (s + 1) * size); ++o) {
+        for (int64_t unit = 0; unit < pieces_; ++unit) {
+          const int64_t rows = WidthOf(unit);
+          ForTiles(unit, o * tiles_, (o + 1) * tiles_, [&](int64_t start, int64_t n) {
+            loop(Values(runner, start, rows * n, values), rows, n,
+                 sums + unit * width_ * element);
+          });
+        }
+      }
+    }
+  });
+  const Loop add = k_.step[wide_type][static_cast<int>(FnOf(reduction_))];
+  for (int64_t s = 1; s < segments; ++s) {
+    add(wide.get(), wide.get() + s * kept_, nullptr, wide.get(), kept_, 0);
+  }
+  Finish(0, kept_, wide.get());
+}
+
+// Pieces of work for which another thread pays: by what the program costs, and memory.
+int64_t Reducer::GrainOf(int64_t elements) const {
+  return 20'000'000 / (elements * (plan_.cost() + 50)) + 1;
+}
+
 void Reducer::Run() {
-  // Picoseconds of one piece: what the program costs, and memory.
+  if (sweeps()) return Sweep();
   const int64_t tiles = Divide(tiles_ * g_.outer_reduced.count, segments_);
-  const int64_t elements = tiles * width_ * length_;
-  const int64_t grain = 20'000'000 / (elements * (plan_.cost() + 50)) + 1;
+  const int64_t grain = GrainOf(tiles * width_ * length_);
   if (segments_ == 1) {
     ParallelFor(units_, grain, [&](int64_t first, int64_t last) {
       PointwiseRunner runner(plan_);
@@ -390,7 +393,7 @@ void ReduceValues(const PointwiseProgram& program, const Shape& space,
   if (kept == 0) return;
   const DType dtype = program.DTypeOfArg(program.outputs[program.num_outputs - 1]);
   const PointwisePlan plan(program, space, inputs, outputs);
-  const Groups groups(space, r.axes);
+  const ReduceGroups groups(space, r.axes);
   Reducer reducer(plan, groups, r.kind, dtype, r.scale, result);
   if (elements == 0) return reducer.RunEmpty(kept);
   reducer.Run();

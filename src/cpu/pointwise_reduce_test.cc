@@ -115,6 +115,53 @@ TEST_P(RandomReductions, DoNotDependOnThreads) {
   }
 }
 
+// What an executor that reduces the last output needs and makes beside the outputs.
+struct Tail {
+  PointwiseReduction reduction;
+  std::vector<char> result;
+};
+thread_local Tail tail;
+
+void ReduceTheLastOutput(const PointwiseProgram& program, const Shape& space,
+                         std::span<const PointwiseInput> inputs,
+                         std::span<void* const> outputs) {
+  ReducePointwise(program, space, inputs, outputs.first(outputs.size() - 1),
+                  tail.reduction, tail.result.data());
+}
+
+TEST_P(RandomReductions, AreThoseOfTheStoredValuesBesideOtherOutputs) {
+  for (uint64_t seed = 30000; seed < 31500 && !HasFailure(); ++seed) {
+    RandomCase c(seed, false, seed % 50 == 0 ? 200000 : 5000);
+    const int last = c.program.num_outputs - 1;
+    const DType dtype = c.OutputDType(last);
+    PointwiseReduction& r = tail.reduction;
+    r.kind = static_cast<Reduction>(c.Below(4));
+    r.axes =
+        static_cast<uint64_t>(c.Below(1 << 4)) & ((uint64_t{1} << c.space.rank()) - 1);
+    r.scale = c.Below(2) ? 1 : 0.125;
+    r.root = c.Below(4) == 0;
+    r.dtype = c.Below(3) == 0 ? DType::kFloat64 : dtype;
+    int64_t kept = 1;
+    for (int i = 0; i < c.space.rank(); ++i) kept *= r.axes >> i & 1 ? 1 : c.space[i];
+    tail.result.assign(kept * SizeOf(r.dtype), 0x55);
+    const auto stored = c.Run(RunPointwise);
+    const auto fused = c.Run(ReduceTheLastOutput);
+    for (int o = 0; o < last; ++o) EXPECT_EQ(fused[o], stored[o]) << "seed " << seed;
+
+    PointwiseProgram identity;
+    identity.num_inputs = identity.num_outputs = 1;
+    identity.inputs[0] = dtype;
+    identity.outputs[0] = In(0);
+    const PointwiseInput values{stored[last].data(), &c.space};
+    std::vector<char> expected(tail.result.size(), 0x55);
+    ReducePointwise(identity, c.space, {&values, 1}, {}, r, expected.data());
+    RandomCase::SameNan(r.dtype, expected);
+    RandomCase::SameNan(r.dtype, tail.result);
+    EXPECT_EQ(tail.result, expected)
+        << "seed " << seed << ", " << dtype << " " << c.space << ", axes " << r.axes;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, RandomReductions,
                          testing::ValuesIn(internal::TargetsForTest()));
 

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <iostream>
 #include <memory>
 #include <utility>
 
+#include "base/options.h"
 #include "cpu/pointwise.h"
 #include "engine/engine.h"
 #include "run/lazy.h"
@@ -70,6 +72,17 @@ class LazyOperation final : public Operation {
   const char* name() const override { return "pointwise"; }
   const char* layer() const override { return layer_name.c_str(); }
 };
+
+// One line about a program that is flushed, for PLAIT_VERBOSE.
+void Tell(const PointwiseProgram& p, const Shape& space,
+          const SmallVector<LazyOutput, 4>& outputs, bool reduces) {
+  std::cerr << "plait: pointwise";
+  for (int i = 0; i < p.num_steps; ++i) std::cerr << ' ' << Info(p.steps[i].fn).name;
+  std::cerr << " on " << space << ", " << int{p.num_inputs} << " inputs, "
+            << outputs.size() - (reduces ? 1 : 0) << " outputs";
+  if (reduces) std::cerr << ", reduced to " << outputs.end()[-1].size;
+  std::cerr << '\n';
+}
 
 void AddOnce(SmallVector<Var*, 8>& vars, Var* var) {
   if (std::find(vars.begin(), vars.end(), var) == vars.end()) vars.push_back(var);
@@ -195,7 +208,10 @@ void LazyProgram::FlushLocked() {
 }
 
 void LazyProgram::PushProgram(const Outputs& outputs) {
+  static const bool verbose = GetOptionInt(Option::kVerbose) != 0;
   const PointwiseProgram& p = program_;
+  if (verbose) [[unlikely]]
+    Tell(p, space_, outputs, reduces_);
   SmallVector<cpu::PointwiseInput, 8> inputs;
   Targets targets;
   SmallVector<Var*, 8> reads, writes, fresh;

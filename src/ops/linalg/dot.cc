@@ -5,6 +5,7 @@
 #include "graph/op.h"
 #include "ops/infer.h"
 #include "ops/linalg/matmul.h"
+#include "ops/reduce/kernel.h"
 
 namespace plait {
 namespace {
@@ -91,8 +92,25 @@ void Plain(const DotParams& p, const KernelArgs& args) {
   });
 }
 
+// Two long vectors: a sum at the speed of memory.
+void LongVectors(const KernelArgs& args, int64_t n) {
+  const Shape shape{n};
+  const View &x = args.in[0], &y = args.in[1], &z = args.out[0];
+  const auto product = [](std::span<const Pw> in) {
+    const DType wide = SumDType(in[0].dtype());
+    return Cast(in[0], wide) * Cast(in[1], wide);
+  };
+  ReduceInto({{x.ptr, x.dtype, &shape}, {y.ptr, y.dtype, &shape}}, product,
+             Reduction::kSum, 1, 1, z.ptr, z.dtype);
+}
+
 void Gemm(const DotParams& p, const KernelArgs& args) {
+  constexpr int64_t kLong = 4096;
   const MatMul m = Problem(p, args.in[0].shape(), args.in[1].shape());
+  if (m.m == 1 && m.n == 1 && m.k >= kLong && IsFloat(args.out[0].dtype)) {
+    LongVectors(args, m.k);
+    return;
+  }
   VisitNumber(args.out[0].dtype, [&]<typename T>() {
     FastMatMul(m, args.in[0].data<const T>(), args.in[1].data<const T>(),
                args.out[0].data<T>());

@@ -58,6 +58,11 @@ Values Gradient(const P& p, const GradArgs& g) {
   };
   const Value dy = rows(g.dout(0), ys.back());
   Values result(g.num_inputs());
+  if (!p.no_bias && g.wants(2)) {  // first: it may be summed up as dy is computed
+    const Value db = sum(dy, {.axes = {0}});
+    const Shape& bs = g.in_spec(2).shape;
+    result[2] = bs.rank() == 1 ? db : reshape(db, bs);
+  }
   if (g.wants(0)) {
     const Value dx = dot(dy, g.in(1));
     result[0] = dx.shape() == xs ? dx : reshape(dx, xs);
@@ -68,11 +73,6 @@ Values Gradient(const P& p, const GradArgs& g) {
                         ? reshape(g.in(0), {dy.shape()[0], inputs})
                         : rows(g.in(0), inputs);
     result[1] = dot(dy, x, true, false);
-  }
-  if (!p.no_bias && g.wants(2)) {
-    const Value db = sum(dy, {.axes = {0}});
-    const Shape& bs = g.in_spec(2).shape;
-    result[2] = bs.rank() == 1 ? db : reshape(db, bs);
   }
   return result;
 }

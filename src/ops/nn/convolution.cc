@@ -128,13 +128,13 @@ ParamsRef Without(P p, bool bias, const Shape& result) {
 Values Gradient(const P& p, const GradArgs& g) {
   Values result(g.num_inputs());
   const Value& dy = g.dout(0);
-  if (g.wants(0)) result[0] = ConvData(p, dy, g.in(1), g.in_spec(0).shape);
-  if (g.wants(1)) result[1] = ConvWeight(p, dy, g.in(0), g.in_spec(1).shape);
-  if (!p.no_bias && g.wants(2)) {
+  if (!p.no_bias && g.wants(2)) {  // first: it may be summed up as dy is computed
     ReduceAxes axes{.axes = {0}};
     for (int i = 2; i < dy.shape().rank(); ++i) axes.axes.push_back(i);
     result[2] = sum(dy, axes);
   }
+  if (g.wants(0)) result[0] = ConvData(p, dy, g.in(1), g.in_spec(0).shape);
+  if (g.wants(1)) result[1] = ConvWeight(p, dy, g.in(0), g.in_spec(1).shape);
   return result;
 }
 Values DataGradient(const P& p, const GradArgs& g) {  // x = Data(y, w)

@@ -87,13 +87,13 @@ Values Gradient(const P& p, const GradArgs& g) {
   const ConvParams conv = Transposed(p, g.in_spec(0).shape);
   const Value& dy = g.dout(0);
   Values result(g.num_inputs());
-  if (g.wants(0)) result[0] = ConvForward(conv, dy, g.in(1));
-  if (g.wants(1)) result[1] = ConvWeight(conv, g.in(0), dy, g.in_spec(1).shape);
-  if (!p.no_bias && g.wants(2)) {
+  if (!p.no_bias && g.wants(2)) {  // first: it may be summed up as dy is computed
     ReduceAxes axes{.axes = {0}};
     for (int i = 2; i < dy.shape().rank(); ++i) axes.axes.push_back(i);
     result[2] = sum(dy, axes);
   }
+  if (g.wants(0)) result[0] = ConvForward(conv, dy, g.in(1));
+  if (g.wants(1)) result[1] = ConvWeight(conv, g.in(0), dy, g.in_spec(1).shape);
   return result;
 }
 
