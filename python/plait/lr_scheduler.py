@@ -3,7 +3,8 @@ warm-up.
 """
 
 import logging
-from math import cos, pi
+
+from . import _plait as _core
 
 __all__ = [
     "LRScheduler",
@@ -19,47 +20,49 @@ class LRScheduler:
 
     warmup_mode "linear" goes from warmup_begin_lr to base_lr; "constant" stays at
     warmup_begin_lr until the warm-up ends.
+
+    The arithmetic is in the core, which takes the attributes at each call. base_lr is
+    the rate that the schedule has come to.
     """
+
+    _kind = None  # the core's name; None: a subclass brings its own __call__
 
     def __init__(
         self, base_lr=0.01, warmup_steps=0, warmup_begin_lr=0, warmup_mode="linear"
     ):
-        if not isinstance(warmup_steps, int) or warmup_steps < 0:
-            raise ValueError(
-                "Warmup steps has to be positive or 0, got %r" % (warmup_steps,)
-            )
-        if warmup_begin_lr > base_lr:
-            raise ValueError(
-                "Base lr has to be higher than warmup_begin_lr, got %g and %g"
-                % (base_lr, warmup_begin_lr)
-            )
-        if warmup_mode not in ("linear", "constant"):
-            raise ValueError(
-                "Supports only linear and constant modes of warmup, got %r"
-                % (warmup_mode,)
-            )
         self.base_lr = base_lr
         self.warmup_steps = warmup_steps
         self.warmup_begin_lr = warmup_begin_lr
         self.warmup_final_lr = base_lr
         self.warmup_mode = warmup_mode
+        _core.schedule_check("constant", self)
 
     def get_warmup_lr(self, num_update):
         """The rate at an update inside the warm-up."""
         assert num_update < self.warmup_steps
-        if self.warmup_mode == "constant":
-            return self.warmup_begin_lr
-        done = num_update / float(self.warmup_steps)
-        return (
-            self.warmup_begin_lr + (self.warmup_final_lr - self.warmup_begin_lr) * done
-        )
+        return _core.schedule_rate("constant", self, num_update)
 
     def __call__(self, num_update):
-        raise NotImplementedError("must override this")
+        if self._kind is None:
+            raise NotImplementedError("must override this")
+        return _core.schedule_rate(self._kind, self, num_update)
 
 
-class FactorScheduler(LRScheduler):
+class _Stepping(LRScheduler):
+    """Rates that change at some updates, which are logged."""
+
+    def __call__(self, num_update):
+        before = self.count
+        rate = super().__call__(num_update)
+        if self.count != before:
+            logging.info("Update[%d]: Change learning rate to %0.5e", num_update, rate)
+        return rate
+
+
+class FactorScheduler(_Stepping):
     """Multiplies the rate by `factor` every `step` updates, down to stop_factor_lr."""
+
+    _kind = "factor"
 
     def __init__(
         self,
@@ -72,45 +75,17 @@ class FactorScheduler(LRScheduler):
         warmup_mode="linear",
     ):
         super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
-        if step < 1:
-            raise ValueError(
-                "Schedule step must be greater or equal than 1 round, got %r" % (step,)
-            )
-        if factor > 1.0:
-            raise ValueError(
-                "Factor must be no more than 1 to make lr reduce, got %r" % (factor,)
-            )
         self.step = step
         self.factor = factor
         self.stop_factor_lr = stop_factor_lr
         self.count = 0
-
-    def __call__(self, num_update):
-        if num_update < self.warmup_steps:
-            return self.get_warmup_lr(num_update)
-        # A loop, as a resumed run may start many steps on.
-        while num_update > self.count + self.step:
-            self.count += self.step
-            self.base_lr *= self.factor
-            if self.base_lr < self.stop_factor_lr:
-                self.base_lr = self.stop_factor_lr
-                logging.info(
-                    "Update[%d]: now learning rate arrived at %0.5e, will not change "
-                    "in the future",
-                    num_update,
-                    self.base_lr,
-                )
-            else:
-                logging.info(
-                    "Update[%d]: Change learning rate to %0.5e",
-                    num_update,
-                    self.base_lr,
-                )
-        return self.base_lr
+        _core.schedule_check(self._kind, self)
 
 
-class MultiFactorScheduler(LRScheduler):
+class MultiFactorScheduler(_Stepping):
     """Multiplies the rate by `factor` after each of the update numbers in `step`."""
+
+    _kind = "multifactor"
 
     def __init__(
         self,
@@ -123,37 +98,11 @@ class MultiFactorScheduler(LRScheduler):
     ):
         super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
         assert isinstance(step, list) and step, "step must be a list of update numbers"
-        if step[0] < 1:
-            raise ValueError(
-                "Schedule step must be greater or equal than 1 round, got %r" % (step,)
-            )
-        if any(b <= a for a, b in zip(step, step[1:])):
-            raise ValueError(
-                "Schedule step must be an increasing integer list, got %r" % (step,)
-            )
-        if factor > 1.0:
-            raise ValueError(
-                "Factor must be no more than 1 to make lr reduce, got %r" % (factor,)
-            )
         self.step = step
         self.cur_step_ind = 0
         self.factor = factor
         self.count = 0
-
-    def __call__(self, num_update):
-        if num_update < self.warmup_steps:
-            return self.get_warmup_lr(num_update)
-        while (
-            self.cur_step_ind < len(self.step)
-            and num_update > self.step[self.cur_step_ind]
-        ):
-            self.count = self.step[self.cur_step_ind]
-            self.cur_step_ind += 1
-            self.base_lr *= self.factor
-            logging.info(
-                "Update[%d]: Change learning rate to %0.5e", num_update, self.base_lr
-            )
-        return self.base_lr
+        _core.schedule_check(self._kind, self)
 
 
 class _DecayTo(LRScheduler):
@@ -166,32 +115,16 @@ class _DecayTo(LRScheduler):
         assert isinstance(max_update, int), "max_update must be an int, got %r" % (
             max_update,
         )
-        if max_update < 1:
-            raise ValueError(
-                "maximum number of updates must be strictly positive, got %d"
-                % max_update
-            )
         self.base_lr_orig = base_lr
         self.max_update = max_update
         self.final_lr = final_lr
         self.max_steps = max_update - warmup_steps
 
-    def _curve(self, done):
-        raise NotImplementedError
-
-    def __call__(self, num_update):
-        if num_update < self.warmup_steps:
-            return self.get_warmup_lr(num_update)
-        if num_update <= self.max_update:
-            done = (num_update - self.warmup_steps) / float(self.max_steps)
-            self.base_lr = self.final_lr + (
-                self.base_lr_orig - self.final_lr
-            ) * self._curve(done)
-        return self.base_lr
-
 
 class PolyScheduler(_DecayTo):
     """Polynomial decay of power `pwr` to final_lr at update max_update."""
+
+    _kind = "poly"
 
     def __init__(
         self,
@@ -207,13 +140,13 @@ class PolyScheduler(_DecayTo):
             max_update, base_lr, final_lr, warmup_steps, warmup_begin_lr, warmup_mode
         )
         self.power = pwr
-
-    def _curve(self, done):
-        return pow(1 - done, self.power)
+        _core.schedule_check(self._kind, self)
 
 
 class CosineScheduler(_DecayTo):
     """Half a cosine wave down to final_lr at update max_update."""
+
+    _kind = "cosine"
 
     def __init__(
         self,
@@ -227,6 +160,4 @@ class CosineScheduler(_DecayTo):
         super().__init__(
             max_update, base_lr, final_lr, warmup_steps, warmup_begin_lr, warmup_mode
         )
-
-    def _curve(self, done):
-        return (1 + cos(pi * done)) / 2
+        _core.schedule_check(self._kind, self)

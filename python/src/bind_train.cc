@@ -7,6 +7,7 @@
 #include "attributes.h"
 #include "bindings.h"
 #include "train/rule.h"
+#include "train/schedule.h"
 
 namespace nb = nanobind;
 
@@ -121,10 +122,29 @@ void BindRules(nb::module_& m) {
   });
 }
 
+// ---------------------------------------------------------------- schedules
+
+void BindSchedules(nb::module_& m) {
+  m.def(
+      "schedule_rate",
+      [](const std::string& name, nb::handle holder, int64_t num_update) {
+        const auto schedule = FromHolder<Schedule>(name, holder.ptr());
+        const double rate = schedule->Rate(num_update);
+        ToHolder(*schedule, holder.ptr());
+        return rate;
+      },
+      nb::arg("kind"), nb::arg("holder"), nb::arg("num_update"),
+      "The rate at an update; `holder` has the schedule's attributes.");
+  m.def("schedule_check", [](const std::string& name, nb::handle holder) {
+    FromHolder<Schedule>(name, holder.ptr())->Complete();
+  });
+}
+
 }  // namespace
 
 void BindTrain(nb::module_& m) {
   BindRules(m);
+  BindSchedules(m);
 }
 
 }  // namespace plait::python

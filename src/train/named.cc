@@ -89,7 +89,7 @@ std::unique_ptr<Named> MakeNamed(const Kind& kind, std::span<const NamedAttr> at
     Check(given || !field.required, kind.name, ": attribute ", field.name,
           " is missing; a value of type ", field.access->TypeName(), " was expected");
   }
-  thing->Validate();
+  thing->Complete();
   return thing;
 }
 

@@ -53,8 +53,8 @@ class Named {
   AttrValue GetField(size_t i) const { return kind_->fields[i].access->Get(self_); }
 
   // Called when all attributes of a new thing are set: throws kValue where they do not
-  // go together.
-  virtual void Validate() const {}
+  // go together, and fills in those that follow from others.
+  virtual void Complete() {}
 
  protected:
   Named() = default;
