@@ -8,8 +8,9 @@ from math import sqrt
 
 import numpy as np
 
+from . import _plait as _core
 from . import ndarray as nd
-from . import random, registry
+from . import registry
 from .error import check
 
 __all__ = [
@@ -48,8 +49,11 @@ class Initializer:
     """Base. Called with (InitDesc, array), it fills the array by the kind of parameter.
 
     The attribute '__init__' of the description goes first; else the name's ending
-    decides. Subclasses implement _init_weight.
+    decides. Subclasses implement _init_weight. The distributions of Plait's own are in
+    the core, which takes their attributes at each call.
     """
+
+    _kind = None  # the core's name; None: a subclass brings its own _init_weight
 
     def __init__(self, **kwargs):
         self._kwargs = kwargs
@@ -87,12 +91,13 @@ class Initializer:
             create(init)._init_weight(desc, arr)
             self._verbose_print(desc, init, arr)
             return
-        for ending, method in _BY_ENDING:
-            if desc.endswith(ending):
-                getattr(self, method)(desc, arr)
-                self._verbose_print(desc, ending, arr)
-                return
-        self._init_default(desc, arr)
+        found = _core.parameter_kind(desc, False)
+        if found is None:
+            self._init_default(desc, arr)
+            return
+        ending, kind = found
+        getattr(self, "_init_" + kind)(desc, arr)
+        self._verbose_print(desc, ending, arr)
 
     def _legacy_init(self, name, arr):
         """The rules for plain strings as names, of old MXNet."""
@@ -113,14 +118,11 @@ class Initializer:
         elif name.startswith("stn_loc") and name.endswith("bias"):
             self._init_loc_bias(name, arr)
         else:
-            method = next(
-                (m for ending, m in _LEGACY_BY_ENDING if name.endswith(ending)),
-                "_init_default",
-            )
-            getattr(self, method)(name, arr)
+            _, kind = _core.parameter_kind(name, True) or (None, "default")
+            getattr(self, "_init_" + kind)(name, arr)
 
-    def _init_bilinear(self, _, arr):
-        arr[:] = _bilinear(arr.shape)
+    def _init_bilinear(self, name, arr):
+        _core.init_weight("bilinear", self, name, arr)
 
     def _init_loc_bias(self, _, arr):
         check(
@@ -131,30 +133,32 @@ class Initializer:
         arr[:] = np.array([1.0, 0, 0, 0, 1.0, 0])
 
     def _init_zero(self, _, arr):
-        arr[:] = 0.0
+        _core.fill_parameter("zero", arr)
 
     def _init_one(self, _, arr):
-        arr[:] = 1.0
+        _core.fill_parameter("one", arr)
 
     def _init_bias(self, _, arr):
-        arr[:] = 0.0
+        _core.fill_parameter("bias", arr)
 
     def _init_gamma(self, _, arr):
-        arr[:] = 1.0
+        _core.fill_parameter("gamma", arr)
 
     def _init_beta(self, _, arr):
-        arr[:] = 0.0
+        _core.fill_parameter("beta", arr)
 
     def _init_quantized_bias(self, _, arr):
-        arr[:] = 0
+        _core.fill_parameter("quantized_bias", arr)
 
     def _init_quantized_weight(self, _, arr):
-        arr[:] = random.randint(-127, 127, shape=arr.shape, dtype="int32")
+        _core.fill_parameter("quantized_weight", arr)
 
     def _init_weight(self, name, arr):
-        raise NotImplementedError(
-            "%s: _init_weight is not implemented" % type(self).__name__
-        )
+        if self._kind is None:
+            raise NotImplementedError(
+                "%s: _init_weight is not implemented" % type(self).__name__
+            )
+        _core.init_weight(self._kind, self, name, arr)
 
     def _init_default(self, name, _):
         raise ValueError(
@@ -170,30 +174,6 @@ class Initializer:
 
     __hash__ = object.__hash__
 
-
-# In this order: a name that ends in "weight_quantize" does not end in "weight".
-_BY_ENDING = (
-    ("weight", "_init_weight"),
-    ("bias", "_init_bias"),
-    ("gamma", "_init_gamma"),
-    ("beta", "_init_beta"),
-    ("min", "_init_zero"),
-    ("max", "_init_one"),
-    ("weight_quantize", "_init_quantized_weight"),
-    ("bias_quantize", "_init_quantized_bias"),
-)
-_LEGACY_BY_ENDING = (
-    ("bias", "_init_bias"),
-    ("gamma", "_init_gamma"),
-    ("beta", "_init_beta"),
-    ("weight", "_init_weight"),
-    ("moving_mean", "_init_zero"),
-    ("moving_var", "_init_one"),
-    ("moving_inv_var", "_init_zero"),
-    ("moving_avg", "_init_zero"),
-    ("min", "_init_zero"),
-    ("max", "_init_one"),
-)
 
 _register = registry.get_register_func(Initializer, "initializer")
 alias = registry.get_alias_func(Initializer, "initializer")
@@ -279,11 +259,10 @@ class Mixed:
 class Zero(Initializer):
     """All zeros."""
 
+    _kind = "zero"
+
     def __init__(self):
         super().__init__()
-
-    def _init_weight(self, _, arr):
-        arr[:] = 0
 
 
 @register
@@ -291,11 +270,10 @@ class Zero(Initializer):
 class One(Initializer):
     """All ones."""
 
+    _kind = "one"
+
     def __init__(self):
         super().__init__()
-
-    def _init_weight(self, _, arr):
-        arr[:] = 1
 
 
 @register
@@ -323,49 +301,37 @@ class Constant(Initializer):
 class Uniform(Initializer):
     """Uniform in [-scale, scale]."""
 
+    _kind = "uniform"
+
     def __init__(self, scale=0.07):
         super().__init__(scale=scale)
         self.scale = scale
-
-    def _init_weight(self, _, arr):
-        random.uniform(-self.scale, self.scale, arr.shape, out=arr)
 
 
 @register
 class Normal(Initializer):
     """Normal with mean 0 and standard deviation sigma."""
 
+    _kind = "normal"
+
     def __init__(self, sigma=0.01):
         super().__init__(sigma=sigma)
         self.sigma = sigma
 
-    def _init_weight(self, _, arr):
-        random.normal(0, self.sigma, arr.shape, out=arr)
-
 
 @register
 class Orthogonal(Initializer):
-    """A random matrix with orthogonal rows or columns, times scale."""
+    """A random matrix with orthogonal rows or columns, times scale.
+
+    The numbers of the random matrix are 'uniform' in [-1, 1] or 'normal', by rand_type.
+    """
+
+    _kind = "orthogonal"
 
     def __init__(self, scale=1.414, rand_type="uniform"):
         super().__init__(scale=scale, rand_type=rand_type)
         self.scale = scale
         self.rand_type = rand_type
-
-    def _init_weight(self, _, arr):
-        shape = (arr.shape[0], int(np.prod(arr.shape[1:])))
-        if self.rand_type == "uniform":
-            drawn = random.uniform(-1.0, 1.0, shape=shape)
-        elif self.rand_type == "normal":
-            drawn = random.normal(0.0, 1.0, shape=shape)
-        else:
-            raise ValueError(
-                "Orthogonal: rand_type is %r; expected 'uniform' or 'normal'"
-                % (self.rand_type,)
-            )
-        left, _, right = np.linalg.svd(drawn.asnumpy(), full_matrices=False)
-        matrix = left if left.shape == shape else right
-        arr[:] = self.scale * matrix.reshape(arr.shape)
 
 
 @register
@@ -376,6 +342,8 @@ class Xavier(Initializer):
     deviation.
     """
 
+    _kind = "xavier"
+
     def __init__(self, rnd_type="uniform", factor_type="avg", magnitude=3):
         super().__init__(
             rnd_type=rnd_type, factor_type=factor_type, magnitude=magnitude
@@ -384,75 +352,35 @@ class Xavier(Initializer):
         self.factor_type = factor_type
         self.magnitude = float(magnitude)
 
-    def _init_weight(self, name, arr):
-        shape = arr.shape
-        if len(shape) < 2:
-            raise ValueError(
-                "Xavier initializer cannot be applied to vector %s. It requires at "
-                "least 2D." % name
-            )
-        window = float(np.prod(shape[2:]))
-        fan_in, fan_out = shape[1] * window, shape[0] * window
-        factors = {"avg": (fan_in + fan_out) / 2.0, "in": fan_in, "out": fan_out}
-        if self.factor_type not in factors:
-            raise ValueError(
-                "Incorrect factor type %r; expected 'avg', 'in' or 'out'"
-                % (self.factor_type,)
-            )
-        scale = sqrt(self.magnitude / factors[self.factor_type])
-        if self.rnd_type == "uniform":
-            random.uniform(-scale, scale, shape, out=arr)
-        elif self.rnd_type == "gaussian":
-            random.normal(0, scale, shape, out=arr)
-        else:
-            raise ValueError(
-                "Unknown random type %r; expected 'uniform' or 'gaussian'"
-                % (self.rnd_type,)
-            )
-
 
 @register
 class MSRAPrelu(Xavier):
     """He's rule for layers followed by PReLU with this initial slope."""
 
     def __init__(self, factor_type="avg", slope=0.25):
-        super().__init__("gaussian", factor_type, 2.0 / (1 + slope**2))
+        super().__init__("gaussian", factor_type, _core.msra_magnitude(slope))
         self._kwargs = {"factor_type": factor_type, "slope": slope}
-
-
-def _bilinear(shape):
-    """Weights of bilinear upsampling, the same for all channels."""
-    height, width = shape[2], shape[3]
-    f = np.ceil(width / 2.0)
-    c = (2 * f - 1 - f % 2) / (2.0 * f)
-    row = 1 - np.abs(np.arange(width) / f - c)
-    column = 1 - np.abs(np.arange(height) / f - c)
-    return np.broadcast_to((column[:, None] * row).astype("float32"), shape)
 
 
 @register
 class Bilinear(Initializer):
     """Weights of an upsampling convolution that interpolates bilinearly."""
 
+    _kind = "bilinear"
+
     def __init__(self):
         super().__init__()
-
-    def _init_weight(self, _, arr):
-        arr[:] = _bilinear(arr.shape)
 
 
 @register
 class LSTMBias(Initializer):
     """Zero, but forget_bias for the forget gate, the second quarter."""
 
+    _kind = "lstmbias"
+
     def __init__(self, forget_bias=1.0):
         super().__init__(forget_bias=forget_bias)
         self.forget_bias = forget_bias
-
-    def _init_weight(self, name, arr):
-        quarter = arr.shape[0] // 4
-        arr[:] = 0.0
-        arr[quarter : 2 * quarter] = self.forget_bias
 
 
 @register
@@ -483,7 +411,14 @@ class FusedRNN(Initializer):
 
     def _init_weight(self, desc, arr):
         values = np.empty(arr.shape, dtype="float32")
-        for name, begin, shape in self._pieces(arr.size):
+        pieces = _core.rnn_pieces(
+            self._mode,
+            self._num_hidden,
+            self._num_layers,
+            self._bidirectional,
+            arr.size,
+        )
+        for name, begin, shape in pieces:
             piece = nd.zeros(shape)
             if self._mode == "lstm" and name.endswith("_f_bias"):
                 piece[:] = self._forget_bias
@@ -494,37 +429,3 @@ class FusedRNN(Initializer):
             size = int(np.prod(shape))
             values[begin : begin + size] = piece.asnumpy().ravel()
         arr[:] = values
-
-    def _pieces(self, total):
-        """(name, offset, shape) of each gate's weights, then of each gate's biases."""
-        gates = {"lstm": "_i _f _c _o", "gru": "_r _z _o"}.get(self._mode, "")
-        gates = gates.split() or [""]
-        hidden, layers = self._num_hidden, self._num_layers
-        sides = "lr" if self._bidirectional else "l"
-        dirs, n = len(sides), len(gates)
-        # total = dirs*n*h * (input + h + 2) + (layers-1)*dirs*n*h * (dirs*h + h + 2)
-        rest = (layers - 1) * (dirs * hidden + hidden + 2)
-        width = total // (dirs * n * hidden) - rest - hidden - 2
-        check(
-            width > 0 and total == dirs * n * hidden * (width + hidden + 2 + rest),
-            "FusedRNN: an array of %d values does not fit %d layers of %d hidden units",
-            total,
-            layers,
-            hidden,
-        )
-        begin = 0
-        for group in ("weight", "bias"):
-            for layer in range(layers):
-                for side in sides:
-                    inputs = width if layer == 0 else dirs * hidden
-                    for part, columns in (("i2h", inputs), ("h2h", hidden)):
-                        for gate in gates:
-                            shape = (
-                                (hidden, columns) if group == "weight" else (hidden,)
-                            )
-                            yield (
-                                "%s%d_%s%s_%s" % (side, layer, part, gate, group),
-                                begin,
-                                shape,
-                            )
-                            begin += int(np.prod(shape))

@@ -6,6 +6,7 @@
 
 #include "attributes.h"
 #include "bindings.h"
+#include "train/initializer.h"
 #include "train/rule.h"
 #include "train/schedule.h"
 
@@ -140,11 +141,66 @@ void BindSchedules(nb::module_& m) {
   });
 }
 
+// ---------------------------------------------------------------- initializers
+
+// The names of ParameterKind, as Python's methods have them: _init_weight.
+constexpr const char* kParameterKinds[] = {
+    "unknown", "weight",           "bias",          "gamma", "beta", "zero",
+    "one",     "quantized_weight", "quantized_bias"};
+
+ParameterKind ParameterKindOf(const std::string& name) {
+  for (size_t i = 1; i < std::size(kParameterKinds); ++i) {
+    if (name == kParameterKinds[i]) return static_cast<ParameterKind>(i);
+  }
+  Fail(ErrorKind::kValue, "initializer: '", name, "' is no kind of parameter");
+}
+
+void BindInitializers(nb::module_& m) {
+  m.def(
+      "init_weight",
+      [](const std::string& kind, nb::handle holder, const std::string& name,
+         const NDArray& x) {
+        const auto initializer = FromHolder<Initializer>(kind, holder.ptr());
+        initializer->FillWeight(name, x);
+      },
+      nb::arg("kind"), nb::arg("holder"), nb::arg("name"), nb::arg("array"),
+      "Fills a weight; `holder` has the initializer's attributes.");
+  m.def(
+      "parameter_kind",
+      [](const std::string& name, bool moving) -> nb::object {
+        const ParameterName found = KindOfParameter(name, moving);
+        if (found.kind == ParameterKind::kUnknown) return nb::none();
+        return nb::make_tuple(std::string(found.ending),
+                              kParameterKinds[static_cast<size_t>(found.kind)]);
+      },
+      nb::arg("name"), nb::arg("moving"),
+      "The ending of a parameter's name and the kind that it stands for, or None.");
+  m.def("fill_parameter", [](const std::string& kind, const NDArray& x) {
+    FillParameter(ParameterKindOf(kind), x);
+  });
+  m.def("msra_magnitude", &MsraMagnitude);
+  m.def(
+      "rnn_pieces",
+      [](const std::string& mode, int64_t num_hidden, int64_t num_layers,
+         bool bidirectional, int64_t total) {
+        nb::list pieces;
+        for (const RnnPiece& piece :
+             RnnPieces(mode, num_hidden, num_layers, bidirectional, total)) {
+          pieces.append(nb::make_tuple(piece.name, piece.offset,
+                                       nb::steal(ShapeToPython(piece.shape))));
+        }
+        return pieces;
+      },
+      nb::arg("mode"), nb::arg("num_hidden"), nb::arg("num_layers"),
+      nb::arg("bidirectional"), nb::arg("total"));
+}
+
 }  // namespace
 
 void BindTrain(nb::module_& m) {
   BindRules(m);
   BindSchedules(m);
+  BindInitializers(m);
 }
 
 }  // namespace plait::python

@@ -3,9 +3,8 @@
 #include "train/rule.h"
 
 #include "graph/math.h"
-#include "run/invoke.h"
 #include "run/invoke_each.h"
-#include "run/tape.h"
+#include "train/quietly.h"
 
 namespace plait {
 namespace {
@@ -14,24 +13,6 @@ namespace {
 // the small ones of a network cost little, and few enough that the first are done
 // early.
 constexpr int64_t kElementsAtOnce = int64_t{1} << 22;
-
-// What a rule calls is not recorded, and makes its arrays where the weights are.
-class Quietly {
- public:
-  explicit Quietly(Device device)
-      : recording_(std::exchange(Recording(), false)),
-        device_(std::exchange(CreationDevice(), device)) {}
-  ~Quietly() {
-    Recording() = recording_;
-    CreationDevice() = device_;
-  }
-  Quietly(const Quietly&) = delete;
-  Quietly& operator=(const Quietly&) = delete;
-
- private:
-  bool recording_;
-  Device device_;
-};
 
 }  // namespace
 
