@@ -7,6 +7,7 @@
 #include "attributes.h"
 #include "bindings.h"
 #include "train/initializer.h"
+#include "train/metric.h"
 #include "train/rule.h"
 #include "train/schedule.h"
 
@@ -73,7 +74,7 @@ std::vector<NDArray> ArraysFrom(nb::handle list, const char* what) {
   arrays.reserve(static_cast<size_t>(n));
   for (Py_ssize_t i = 0; i < n; ++i) {
     PyObject* item = PySequence_Fast_GET_ITEM(fast.get(), i);
-    Check(IsNDArray(item), ErrorKind::kType, "optimizer: a ", what, " is a ",
+    Check(IsNDArray(item), ErrorKind::kType, "train: a ", what, " is a ",
           Py_TYPE(item)->tp_name, "; an NDArray was expected");
     arrays.push_back(ArrayOf(item));
   }
@@ -195,12 +196,52 @@ void BindInitializers(nb::module_& m) {
       nb::arg("bidirectional"), nb::arg("total"));
 }
 
+// ---------------------------------------------------------------- metrics
+
+nb::object UpdateMetric(const std::string& kind, nb::handle holder, nb::handle labels,
+                        nb::handle preds, const NDArray& local, const NDArray& global) {
+  const std::shared_ptr<const Measure> measure =
+      FromHolder<Measure>(kind, holder.ptr());
+  NDArray sums[] = {local, global};
+  UpdateSums(measure, ArraysFrom(labels, "label"), ArraysFrom(preds, "prediction"),
+             sums);
+  // Most sums are added to in place: their Python objects stay.
+  if (sums[0].body() == local.body() && sums[1].body() == global.body())
+    return nb::none();
+  return nb::make_tuple(nb::steal(Wrap(sums[0])), nb::steal(Wrap(sums[1])));
+}
+
+void BindMetrics(nb::module_& m) {
+  m.def(
+      "metric_new_sums",
+      [](const std::string& kind, nb::handle holder) {
+        return FromHolder<Measure>(kind, holder.ptr())->NewSums();
+      },
+      nb::arg("kind"), nb::arg("holder"),
+      "An array of the sums of a metric; `holder` has the metric's attributes.");
+  m.def("metric_update", &UpdateMetric, nb::arg("kind"), nb::arg("holder"),
+        nb::arg("labels"), nb::arg("preds"), nb::arg("local_sums"),
+        nb::arg("global_sums"),
+        "Adds a batch to both sums; returns new sums where these are too small.");
+  m.def("metric_value",
+        [](const std::string& kind, nb::handle holder, const NDArray& sums) {
+          return FromHolder<Measure>(kind, holder.ptr())->ValueOf(ReadSums(sums));
+        });
+  m.def("metric_total",
+        [](const std::string& kind, nb::handle holder, const NDArray& sums) {
+          const Measure::Total total =
+              FromHolder<Measure>(kind, holder.ptr())->TotalOf(ReadSums(sums));
+          return nb::make_tuple(total.sum, static_cast<int64_t>(total.count));
+        });
+}
+
 }  // namespace
 
 void BindTrain(nb::module_& m) {
   BindRules(m);
   BindSchedules(m);
   BindInitializers(m);
+  BindMetrics(m);
 }
 
 }  // namespace plait::python

@@ -4,6 +4,7 @@ from collections import OrderedDict
 
 import numpy
 
+from .. import _plait as _core
 from .. import ndarray as nd
 from .. import registry
 from ..base import numeric_types
@@ -87,19 +88,19 @@ class EvalMetric:
         self.num_inst = 0
         self.sum_metric = 0.0
 
-    def _value(self, total, count):
-        """The metric's value of these sums."""
+    @staticmethod
+    def _mean(total, count):
         return total / count if count else float("nan")
 
     def get(self):
         """(name, value), since the last reset."""
-        return self.name, self._value(self.sum_metric, self.num_inst)
+        return self.name, self._mean(self.sum_metric, self.num_inst)
 
     def get_global(self):
         """(name, value), over all time."""
         if not self._has_global_stats:
             return self.get()
-        return self.name, self._value(self.global_sum_metric, self.global_num_inst)
+        return self.name, self._mean(self.global_sum_metric, self.global_num_inst)
 
     def get_name_value(self):
         """[(name, value), ...] of get()."""
@@ -110,6 +111,79 @@ class EvalMetric:
         if not self._has_global_stats:
             return self.get_name_value()
         return _pairs(*self.get_global())
+
+
+def to_ndarray(array):
+    """An NDArray, from one or from anything array-like, in its own dtype."""
+    if isinstance(array, nd.NDArray):
+        return array
+    array = numpy.asarray(array)
+    return nd.array(array, dtype=array.dtype)
+
+
+def _total_property(sums, position, doc):
+    def get(self):
+        return _core.metric_total(self._kind, self, getattr(self, sums))[position]
+
+    def put(self, value):
+        array = getattr(self, sums)
+        if array.size != 2:
+            raise AttributeError(
+                "%s: its sums cannot be set one by one" % type(self).__name__
+            )
+        array[position] = value
+
+    return property(get, put, doc=doc)
+
+
+class Measured(EvalMetric):
+    """A metric of the core: sums are arrays that the engine adds to, so that update()
+    does not wait; reading a value or a sum does.
+
+    The attributes that the core's metric has are set before __init__ of this class.
+    """
+
+    _kind = None  # the core's name
+
+    sum_metric = _total_property("_local", 0, "The sum since the last reset.")
+    num_inst = _total_property("_local", 1, "How many it is of.")
+    global_sum_metric = _total_property("_global", 0, "The sum over all time.")
+    global_num_inst = _total_property("_global", 1, "How many it is of.")
+
+    def __init__(self, name, output_names, label_names, **kwargs):
+        super().__init__(name, output_names, label_names, **kwargs)
+        self._has_global_stats = True
+
+    def update(self, labels, preds):
+        labels, preds = check_label_shapes(labels, preds, True)
+        self._update_sums(labels, preds)
+
+    def _update_sums(self, labels, preds):
+        sums = _core.metric_update(
+            self._kind,
+            self,
+            [to_ndarray(x) for x in labels],
+            [to_ndarray(x) for x in preds],
+            self._local,
+            self._global,
+        )
+        if sums is not None:
+            self._local, self._global = sums
+
+    def reset(self):
+        self.reset_local()
+        self._global = _core.metric_new_sums(self._kind, self)
+
+    def reset_local(self):
+        self._local = _core.metric_new_sums(self._kind, self)
+
+    def get(self):
+        return self.name, _core.metric_value(self._kind, self, self._local)
+
+    def get_global(self):
+        if not self._has_global_stats:
+            return self.get()
+        return self.name, _core.metric_value(self._kind, self, self._global)
 
 
 def _chosen(values, names):
