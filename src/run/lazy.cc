@@ -226,18 +226,24 @@ NDArray LazyProgram::Bind(Pw value, const NDArray* dest, Device device) {
 
 namespace {
 
-// The shape that the inputs broadcast to.
+// The shape of the results: that to which the inputs broadcast, or the operator's own.
 Shape SpaceOf(const OpDef& op, const Params& params, std::span<const NDArray> in) {
   Check(!in.empty(), ErrorKind::kType, op.name,
         ": no array is given; at least one was expected");
-  bool equal = true;
+  bool equal = in.size() > 1 || !op.infer;
   for (const NDArray& x : in.subspan(1)) equal &= x.shape() == in[0].shape();
   if (equal) return in[0].shape();
   if (op.infer) {
     Specs specs, out(op.CountOutputs(params));
     for (const NDArray& x : in) specs.push_back({x.shape(), x.dtype()});
-    Check(op.infer(params.get(), specs, out), op.name, ": shapes ", in[0].shape(),
-          " and ", in[1].shape(), " do not fit together; equal shapes were expected");
+    if (!op.infer(params.get(), specs, out)) {
+      const auto other = std::find_if(in.begin(), in.end() - 1, [&](const NDArray& x) {
+        return !(x.shape() == in[0].shape());
+      });
+      Fail(ErrorKind::kValue, op.name, ": shapes ", in[0].shape(), " and ",
+           other->shape(), " do not fit together; equal shapes were expected");
+    }
+    if (in.size() == 1) return out[0].shape;
   }
   Shape space = in[0].shape();
   for (const NDArray& x : in.subspan(1))

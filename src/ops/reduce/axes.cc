@@ -38,6 +38,8 @@ int64_t ReducedCount(const Shape& x, uint64_t mask) {
 }
 
 Value Expand(const Value& y, const Shape& x, uint64_t mask) {
+  // One number stands in front of any shape.
+  if (y.shape().size() == 1 && y.shape().rank() <= x.rank()) return broadcast_to(y, x);
   return broadcast_to(reshape(y, ReducedShape(x, mask, true)), x);
 }
 

@@ -114,6 +114,7 @@ OpSpec<P> Spec(const char* name, const char* doc) {
       "broadcast_to", "x with axes of size 1 stretched to the sizes of a shape.");
   to.params = {{"shape", &ToParams::shape, "The shape; 0 keeps the size of x."}};
   to.infer = InferTo;
+  to.fn = Fn::kCopy;
   to.samples = {{{Normal({1, 3})}, {{2, 3}}},
                 {{Normal({2, 1, 3})}, {{0, 4, 0}}},
                 {{Normal({3})}, {{2, 3}}},
@@ -128,6 +129,7 @@ OpSpec<P> Spec(const char* name, const char* doc) {
     Shape y = p.shape;
     return Unify(y, out[0].shape);
   };
+  plain.fn = Fn::kCopy;
   plain.samples = {{{Normal({1, 3})}, {{2, 3}}},
                    {{Normal({})}, {{2, 2}}},
                    {{Normal({2, 1, 3, 1})}, {{2, 4, 3, 5}}},
@@ -140,6 +142,7 @@ OpSpec<P> Spec(const char* name, const char* doc) {
   axis.params = {{"axis", &AxisParams::axis, "The axes."},
                  {"size", &AxisParams::size, "Their new sizes."}};
   axis.infer = InferAxis;
+  axis.fn = Fn::kCopy;
   axis.samples = {{{Normal({1, 3, 1})}, {{0, 2}, {2, 4}}},
                   {{Normal({2, 1})}, {{-1}, {3}}},
                   {{Normal({2, 1})}, {{1}, {0}}}};
