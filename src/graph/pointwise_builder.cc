@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "graph/fused.h"
+
 namespace plait {
 namespace {
 
@@ -114,6 +116,39 @@ Pw where(const Pw& condition, const Pw& x, const Pw& y) {
   step.args[1] = Converted(x, p, compute);
   step.args[2] = Converted(y, p, compute);
   return Pw(p, AddStep(p, step), dtype);
+}
+
+// Steps only look back, so one backward sweep marks
+// and one forward sweep moves.
+void PruneProgram(PointwiseProgram& p) {
+  bool needed[PointwiseProgram::kMaxSteps] = {};
+  int first_unneeded = -1;
+  for (int i = 0; i < p.num_outputs; ++i) {
+    if (p.outputs[i].kind == PointwiseArg::kStep) needed[p.outputs[i].index] = true;
+  }
+  for (int i = p.num_steps - 1; i >= 0; --i) {
+    if (!needed[i]) {
+      first_unneeded = i;
+      continue;
+    }
+    for (const PointwiseArg& arg : p.steps[i].args) {
+      if (arg.kind == PointwiseArg::kStep) needed[arg.index] = true;
+    }
+  }
+  if (first_unneeded < 0) return;
+  uint8_t moved[PointwiseProgram::kMaxSteps], count = 0;
+  const auto rename = [&](PointwiseArg& arg) {
+    if (arg.kind == PointwiseArg::kStep) arg.index = moved[arg.index];
+  };
+  for (int i = 0; i < p.num_steps; ++i) {
+    if (!needed[i]) continue;
+    PointwiseStep step = p.steps[i];
+    for (PointwiseArg& arg : step.args) rename(arg);
+    moved[i] = count;
+    p.steps[count++] = step;
+  }
+  p.num_steps = count;
+  for (int i = 0; i < p.num_outputs; ++i) rename(p.outputs[i]);
 }
 
 }  // namespace plait

@@ -10,6 +10,7 @@
 #include "base/options.h"
 #include "cpu/pointwise.h"
 #include "engine/engine.h"
+#include "graph/fused.h"
 #include "run/lazy.h"
 #include "run/push.h"
 
@@ -92,39 +93,6 @@ void* PlaceOf(const LazyOutput& out) {
   return static_cast<char*>(out.chunk->data()) + out.offset;
 }
 
-// Drops steps that no output needs. Steps only look back, so one backward sweep marks
-// and one forward sweep moves.
-void Prune(PointwiseProgram& p) {
-  bool needed[PointwiseProgram::kMaxSteps] = {};
-  int first_unneeded = -1;
-  for (int i = 0; i < p.num_outputs; ++i) {
-    if (p.outputs[i].kind == PointwiseArg::kStep) needed[p.outputs[i].index] = true;
-  }
-  for (int i = p.num_steps - 1; i >= 0; --i) {
-    if (!needed[i]) {
-      first_unneeded = i;
-      continue;
-    }
-    for (const PointwiseArg& arg : p.steps[i].args) {
-      if (arg.kind == PointwiseArg::kStep) needed[arg.index] = true;
-    }
-  }
-  if (first_unneeded < 0) return;
-  uint8_t moved[PointwiseProgram::kMaxSteps], count = 0;
-  const auto rename = [&](PointwiseArg& arg) {
-    if (arg.kind == PointwiseArg::kStep) arg.index = moved[arg.index];
-  };
-  for (int i = 0; i < p.num_steps; ++i) {
-    if (!needed[i]) continue;
-    PointwiseStep step = p.steps[i];
-    for (PointwiseArg& arg : step.args) rename(arg);
-    moved[i] = count;
-    p.steps[count++] = step;
-  }
-  p.num_steps = count;
-  for (int i = 0; i < p.num_outputs; ++i) rename(p.outputs[i]);
-}
-
 }  // namespace
 
 // Takes the arrays that wait for a step out of its list.
@@ -200,7 +168,7 @@ void LazyProgram::FlushLocked() {
   Bodies placed;
   Place(outputs, placed);
   if (!outputs.empty() && space_.size() > 0) {
-    Prune(program_);
+    PruneProgram(program_);
     PushProgram(outputs);
   }
   for (ArrayBody* b : placed) b->pending.store(nullptr, std::memory_order_release);

@@ -1,0 +1,28 @@
+// `_fused`: the operator that a group of pointwise nodes becomes.
+//
+// Its parameters are the program; inputs broadcast to the space, the shape of every
+// output. An input of the space's shape may share its memory with an output of the same
+// element size.
+
+#ifndef PLAIT_GRAPH_FUSED_H_
+#define PLAIT_GRAPH_FUSED_H_
+
+#include "graph/op.h"
+
+namespace plait {
+
+struct FusedParams {
+  PointwiseProgram program;
+};
+
+inline const OpDef& FusedOp() {
+  static const OpDef& op = GetOp("_fused");
+  return op;
+}
+
+// Drops steps that no output needs.
+void PruneProgram(PointwiseProgram& program);
+
+}  // namespace plait
+
+#endif  // PLAIT_GRAPH_FUSED_H_

@@ -1,0 +1,66 @@
+// _fused: a program of pointwise steps as one operator; graphs make it.
+
+#include "graph/fused.h"
+
+#include "cpu/pointwise.h"
+
+namespace plait {
+namespace {
+
+using P = FusedParams;
+
+int CountOutputs(const P& p) {
+  return p.program.num_outputs;
+}
+
+void InferTypes(const P& p, Specs&, Specs& out) {
+  for (int i = 0; i < p.program.num_outputs; ++i)
+    out[i].dtype = p.program.DTypeOfArg(p.program.outputs[i]);
+}
+
+bool Infer(const P&, Specs& in, Specs& out) {
+  Shape space = in[0].shape;
+  for (const Spec& x : in) {
+    if (!x.shape.known()) return true;
+    space = Broadcast(space, x.shape, "_fused");
+  }
+  for (Spec& y : out) {
+    if (!Unify(y.shape, space)) return false;
+  }
+  return true;
+}
+
+void Run(const P& p, const KernelArgs& args) {
+  SmallVector<cpu::PointwiseInput, 8> inputs;
+  SmallVector<void*, 4> outputs;
+  for (const View& x : args.in) inputs.push_back({x.ptr, x.sizes});
+  for (const View& y : args.out) outputs.push_back(y.ptr);
+  cpu::RunPointwise(p.program, args.out[0].shape(), inputs, outputs);
+}
+
+// 2 x + 1
+P Sample() {
+  P p;
+  const Pw x(&p.program, {PointwiseArg::kInput, 0}, DType::kFloat32);
+  p.program.num_inputs = 1;
+  p.program.inputs[0] = DType::kFloat32;
+  const Pw y = x * 2 + 1;
+  p.program.outputs[p.program.num_outputs++] = y.arg();
+  return p;
+}
+
+[[maybe_unused]] const OpDef& fused = Register<P>({
+    .name = "_fused",
+    .doc = "A group of pointwise operators in one pass over memory.",
+    .inputs = {{"data", Types::kAny, "What the program reads; they broadcast."}},
+    .defaults = Sample(),
+    .variable_inputs = true,
+    .num_outputs = CountOutputs,
+    .types = InferTypes,
+    .infer = Infer,
+    .cpu = {{"tiles", Run}},
+    .samples = {{{Normal({3, 4})}, Sample()}},
+});
+
+}  // namespace
+}  // namespace plait

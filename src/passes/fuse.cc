@@ -1,0 +1,331 @@
+// Pass fuse: growing groups of pointwise nodes, and turning them into programs.
+//
+// Nodes are visited in order. A node joins the groups that make its inputs, if no path
+// leads from such a group to the node through a node outside: a group runs as a whole.
+
+#include "passes/fuse.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "graph/fused.h"
+
+namespace plait {
+namespace {
+
+constexpr int kMaxInputs = PointwiseProgram::kMaxInputs;
+constexpr int kMaxSteps = PointwiseProgram::kMaxSteps;
+constexpr int kMaxConstants = PointwiseProgram::kMaxConstants;
+constexpr int kMaxOutputs = PointwiseProgram::kMaxOutputs;
+// How many nodes a search for a path visits before it gives up (and does not join).
+constexpr int kSearchLimit = 256;
+
+struct Group {
+  std::vector<int> members;  // in order
+  int first = 0;
+  int steps = 0, constants = 0;
+  std::unordered_set<int64_t> inputs;  // values from outside, as keys
+};
+
+int64_t Key(GraphEntry e) {
+  return static_cast<int64_t>(e.node) << 8 | e.index;
+}
+
+class Fusion {
+ public:
+  Fusion(const Graph& graph, bool join) : graph_(graph), join_(join) {
+    group_of_.assign(graph.size(), -1);
+  }
+
+  Graph Run() {
+    for (size_t id = 0; id < graph_.size(); ++id) {
+      if (IsFusable(graph_.nodes[id])) Place(static_cast<int>(id));
+    }
+    return Emit();
+  }
+
+ private:
+  // ------------------------------------------------------------ groups
+
+  static bool IsFusable(const GraphNode& node) {
+    if (node.is_input() || !node.op->IsPointwise(*node.params)) return false;
+    if (node.inputs.empty() || static_cast<int>(node.inputs.size()) > kMaxInputs / 2)
+      return false;
+    return node.mutates.empty();
+  }
+
+  const Shape& SpaceOf(int id) const { return graph_.nodes[id].outputs[0].shape; }
+
+  // Steps and constants that the node's expression takes.
+  std::pair<int, int> SizeOfNode(const GraphNode& node) const {
+    PointwiseProgram program;
+    Append(node, InputsOf(node, &program));
+    return {program.num_steps, program.num_constants};
+  }
+
+  SmallVector<Pw, 4> InputsOf(const GraphNode& node, PointwiseProgram* program) const {
+    SmallVector<Pw, 4> operands;
+    for (GraphEntry e : node.inputs) {
+      const DType dtype = graph_.spec(e).dtype;
+      program->inputs[program->num_inputs] = dtype;
+      operands.push_back(
+          Pw(program, {PointwiseArg::kInput, program->num_inputs++}, dtype));
+    }
+    return operands;
+  }
+
+  static SmallVector<Pw, 2> Append(const GraphNode& node,
+                                   std::span<const Pw> operands) {
+    SmallVector<Pw, 2> results;
+    if (node.op->fn != Fn::kCount) {
+      results.push_back(Call(node.op->fn, operands));
+      return results;
+    }
+    PwCall call(operands);
+    node.op->pointwise(node.params->get(), call);
+    return call.outputs;
+  }
+
+  void Place(int id) {
+    const GraphNode& node = graph_.nodes[id];
+    const auto [steps, constants] = SizeOfNode(node);
+    Group fresh;
+    fresh.members = {id};
+    fresh.first = id;
+    fresh.steps = steps;
+    fresh.constants = constants;
+    for (GraphEntry e : node.inputs) fresh.inputs.insert(Key(e));
+    int mine = static_cast<int>(groups_.size());
+    groups_.push_back(std::move(fresh));
+    group_of_[id] = mine;
+    if (!join_) return;
+    for (GraphEntry e : node.inputs) {
+      const int other = group_of_[e.node];
+      if (other < 0 || other == mine) continue;
+      if (!(SpaceOf(e.node) == SpaceOf(id)) ||
+          graph_.nodes[e.node].backward != node.backward)
+        continue;
+      if (Fits(groups_[other], groups_[mine]) && !PathOutside(other, mine) &&
+          !PathOutside(mine, other)) {
+        Merge(other, mine);
+        mine = other;
+      }
+    }
+  }
+
+  bool Fits(const Group& a, const Group& b) const {
+    if (a.steps + b.steps > kMaxSteps || a.constants + b.constants > kMaxConstants)
+      return false;
+    if (a.members.size() + b.members.size() > static_cast<size_t>(kMaxOutputs))
+      return false;
+    size_t inputs = a.inputs.size();
+    for (int64_t key : b.inputs) inputs += !a.inputs.contains(key);
+    return inputs <= static_cast<size_t>(kMaxInputs);
+  }
+
+  // Whether a member of `to` depends on one of `from` through a node of neither.
+  bool PathOutside(int from, int to) const {
+    const int first = groups_[from].first;
+    std::vector<int> stack;
+    std::unordered_set<int> seen;
+    bool found = false;
+    const auto push_inputs = [&](int id) {
+      for (GraphEntry e : graph_.nodes[id].inputs) {
+        const int group = group_of_[e.node];
+        if (group == from) {
+          if (group_of_[id] != to) found = true;
+          continue;
+        }
+        if (group == to || e.node < first) {
+          // A group may hold members after `first` although this one stands before.
+          if (group < 0 || group == to || groups_[group].members.back() < first)
+            continue;
+        }
+        if (seen.insert(e.node).second) stack.push_back(e.node);
+      }
+    };
+    for (int id : groups_[to].members) push_inputs(id);
+    while (!stack.empty() && !found) {
+      if (seen.size() > kSearchLimit) return true;
+      const int id = stack.back();
+      stack.pop_back();
+      const int group = group_of_[id];
+      if (group < 0) {
+        push_inputs(id);
+        continue;
+      }
+      // It runs with its whole group.
+      for (int member : groups_[group].members) {
+        seen.insert(member);
+        push_inputs(member);
+      }
+    }
+    return found;
+  }
+
+  void Merge(int into, int from) {
+    Group& a = groups_[into];
+    Group& b = groups_[from];
+    for (int id : b.members) group_of_[id] = into;
+    a.members.insert(a.members.end(), b.members.begin(), b.members.end());
+    std::sort(a.members.begin(), a.members.end());
+    a.first = a.members.front();
+    a.steps += b.steps;
+    a.constants += b.constants;
+    a.inputs.insert(b.inputs.begin(), b.inputs.end());
+    for (int id : a.members) {
+      for (int i = 0; i < static_cast<int>(graph_.nodes[id].outputs.size()); ++i)
+        a.inputs.erase(Key({id, i}));
+    }
+    b = Group();
+  }
+
+  // ------------------------------------------------------------ the new graph
+
+  // Where each value of the old graph is in the new one.
+  Graph Emit() {
+    MarkWanted();
+    std::vector<std::vector<GraphEntry>> moved(graph_.size());
+    Graph out;
+    for (int id : Units()) {
+      const int group = group_of_[id];
+      if (group >= 0) {
+        EmitGroup(groups_[group], moved, out);
+        continue;
+      }
+      GraphNode node = graph_.nodes[id];
+      for (GraphEntry& e : node.inputs) e = moved[e.node][e.index];
+      const int place = static_cast<int>(out.size());
+      for (int i = 0; i < static_cast<int>(node.outputs.size()); ++i)
+        moved[id].push_back({place, i});
+      out.Add(std::move(node));
+    }
+    for (int id : graph_.inputs) out.inputs.push_back(moved[id][0].node);
+    for (GraphEntry e : graph_.outputs) out.outputs.push_back(moved[e.node][e.index]);
+    return out;
+  }
+
+  void MarkWanted() {
+    wanted_.resize(graph_.size());
+    for (size_t id = 0; id < graph_.size(); ++id)
+      wanted_[id].assign(graph_.nodes[id].outputs.size(), false);
+    for (size_t id = 0; id < graph_.size(); ++id) {
+      for (GraphEntry e : graph_.nodes[id].inputs) {
+        if (group_of_[e.node] < 0 || group_of_[e.node] != group_of_[id])
+          wanted_[e.node][e.index] = true;
+      }
+    }
+    for (GraphEntry e : graph_.outputs) wanted_[e.node][e.index] = true;
+  }
+
+  // One node of each unit (a group, or a node alone), each after what it reads.
+  std::vector<int> Units() const {
+    std::vector<int> order;
+    std::vector<char> state(graph_.size(), 0);  // 1: entered, 2: done
+    std::vector<int> stack;
+    const auto unit = [&](int id) {
+      return group_of_[id] < 0 ? id : groups_[group_of_[id]].members.back();
+    };
+    for (size_t start = 0; start < graph_.size(); ++start) {
+      // A group's turn comes where its last member stands.
+      if (unit(static_cast<int>(start)) != static_cast<int>(start)) continue;
+      stack.push_back(static_cast<int>(start));
+      while (!stack.empty()) {
+        const int id = stack.back();
+        if (state[id] == 2) {
+          stack.pop_back();
+          continue;
+        }
+        if (state[id] == 1) {
+          state[id] = 2;
+          order.push_back(id);
+          stack.pop_back();
+          continue;
+        }
+        state[id] = 1;
+        const auto visit = [&](int member) {
+          for (GraphEntry e : graph_.nodes[member].inputs) {
+            const int u = unit(e.node);
+            if (u != id && state[u] == 0) stack.push_back(u);
+          }
+        };
+        if (group_of_[id] < 0) {
+          visit(id);
+        } else {
+          for (int member : groups_[group_of_[id]].members) visit(member);
+        }
+      }
+    }
+    return order;
+  }
+
+  void EmitGroup(const Group& group, std::vector<std::vector<GraphEntry>>& moved,
+                 Graph& out) const {
+    FusedParams fused;
+    PointwiseProgram& p = fused.program;
+    GraphNode node;
+    node.op = &FusedOp();
+    std::vector<std::pair<GraphEntry, Pw>> values;  // known in this program
+    const auto find = [&](GraphEntry e) -> const Pw* {
+      for (const auto& [entry, value] : values)
+        if (entry == e) return &value;
+      return nullptr;
+    };
+    for (int id : group.members) {
+      const GraphNode& from = graph_.nodes[id];
+      SmallVector<Pw, 4> operands;
+      for (GraphEntry e : from.inputs) {
+        if (const Pw* known = find(e)) {
+          operands.push_back(*known);
+          continue;
+        }
+        const DType dtype = graph_.spec(e).dtype;
+        const Pw input(&p, {PointwiseArg::kInput, p.num_inputs}, dtype);
+        p.inputs[p.num_inputs++] = dtype;
+        node.inputs.push_back(moved[e.node][e.index]);
+        values.push_back({e, input});
+        operands.push_back(input);
+      }
+      const SmallVector<Pw, 2> results = Append(from, operands);
+      for (int i = 0; i < static_cast<int>(results.size()); ++i)
+        values.push_back({{id, i}, results[i]});
+      node.backward = from.backward;
+      node.recompute |= from.recompute;
+      node.name += (node.name.empty() ? "" : "+") + from.name;
+      if (node.group.empty()) node.group = from.group;
+    }
+    const int place = static_cast<int>(out.size());
+    for (int id : group.members) {
+      const GraphNode& from = graph_.nodes[id];
+      for (int i = 0; i < static_cast<int>(from.outputs.size()); ++i) {
+        if (!wanted_[id][i]) {
+          moved[id].push_back({});
+          continue;
+        }
+        Pw value = *find({id, i});
+        // An input or a constant that is passed on needs a step of its own.
+        if (value.arg().kind != PointwiseArg::kStep) value = Call(Fn::kCopy, value);
+        moved[id].push_back({place, p.num_outputs});
+        p.outputs[p.num_outputs++] = value.arg();
+        node.outputs.push_back(from.outputs[i]);
+      }
+    }
+    PruneProgram(p);
+    node.params = MakeParams(std::move(fused));
+    out.Add(std::move(node));
+  }
+
+  const Graph& graph_;
+  const bool join_;
+  std::vector<Group> groups_;
+  std::vector<int> group_of_;
+  std::vector<std::vector<bool>> wanted_;
+};
+
+}  // namespace
+
+Graph Fuse(const Graph& graph, bool join) {
+  return Fusion(graph, join).Run();
+}
+
+}  // namespace plait
