@@ -62,6 +62,7 @@ NB_MODULE(_plait, m) {
   BindAutograd(m);
   BindCustom(m);
   BindProfiler(m);
+  BindExecutor(m);
   BindSymbol(m);
   BindSystem(m);
   BindTrain(m);

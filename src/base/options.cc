@@ -31,6 +31,9 @@ constexpr std::array<OptionInfo, kCount> kTable = {{
      "1: print which kernel each operator call chose, and why not the faster ones."},
     {"PLAIT_SEED", nullptr, "0", "The seed of the random generators at start."},
     {"PLAIT_PROFILE", nullptr, "", "A file: profile from the start, write it at exit."},
+    {"PLAIT_DUMP", nullptr, "", "passes: print every graph after each pass."},
+    {"PLAIT_DISABLE", nullptr, "",
+     "Passes over graphs that are left out, separated by commas: identity, cse, fuse."},
 }};
 
 std::string Read(const OptionInfo& info) {

@@ -22,6 +22,8 @@ enum class Option : uint8_t {
   kVerbose,      // PLAIT_VERBOSE: 1 prints which kernel was chosen and why
   kSeed,         // PLAIT_SEED: seed of the random generators at start
   kProfile,      // PLAIT_PROFILE: file to which a trace is written at exit
+  kDump,         // PLAIT_DUMP: passes prints a graph after each pass
+  kDisable,      // PLAIT_DISABLE: passes that are left out, by name
   kCount,
 };
 

@@ -13,6 +13,11 @@ namespace plait {
 
 struct FusedParams {
   PointwiseProgram program;
+  // The last outputs of the program overwrite these inputs instead of being outputs.
+  SmallVector<int, 2> updates;
+  int CountOutputs() const {
+    return program.num_outputs - static_cast<int>(updates.size());
+  }
 };
 
 inline const OpDef& FusedOp() {

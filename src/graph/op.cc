@@ -151,6 +151,10 @@ ParamsRef MakeParams(const OpDef& op, std::span<const NamedAttr> attrs) {
   for (const NamedAttr& attr : attrs) {
     size_t i = 0;
     while (i < op.fields.size() && op.fields[i].name != attr.name) ++i;
+    if (i == op.fields.size() && op.other_param) {
+      op.other_param(object, attr.name, attr.value);
+      continue;
+    }
     if (i == op.fields.size()) {
       std::string names;
       for (const Field& field : op.fields)

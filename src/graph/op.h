@@ -186,6 +186,9 @@ struct OpSpec {
   bool may_fail = false;
   double (*cost)(const P&, const Specs& in, const Specs& out) = nullptr;
   std::vector<std::pair<int, int>> in_place = {};
+  bool view = false;
+  bool host = false;
+  void (*other_param)(P&, std::string_view name, const AttrValue& value) = nullptr;
   std::vector<Sample<P>> samples = {};
 };
 
@@ -253,6 +256,10 @@ struct OpDef {
   // Operations on numbers of a call; null: one for each element of input and output.
   std::function<double(const void*, const Specs&, const Specs&)> cost;
   std::vector<std::pair<int, int>> in_place;  // (input, output) that may share memory
+  bool view = false;  // output 0 is input 0 in another shape: it needs no memory
+  bool host = false;  // runs code of the host language, on Lane::kCallback
+  // Takes parameters beside `fields`; null: there are none.
+  std::function<void(void*, std::string_view, const AttrValue&)> other_param;
 
   struct AnySample {
     std::vector<SampleInput> inputs;
@@ -346,6 +353,14 @@ const OpDef& Register(OpSpec<P> s) {
   op.may_fail = s.may_fail;
   if (s.cost) op.cost = erase(s.cost);
   op.in_place = s.in_place;
+  op.view = s.view;
+  op.host = s.host;
+  if (s.other_param) {
+    op.other_param = [f = s.other_param](void* p, std::string_view name,
+                                         const AttrValue& value) {
+      f(*static_cast<P*>(p), name, value);
+    };
+  }
   for (const Sample<P>& sample : s.samples) {
     op.samples.push_back(
         {sample.inputs, MakeParams(sample.params), sample.training, sample.tolerance});

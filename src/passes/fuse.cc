@@ -51,8 +51,10 @@ class Fusion {
     if (node.is_input() || !node.op->IsPointwise(*node.params)) return false;
     if (node.inputs.empty() || static_cast<int>(node.inputs.size()) > kMaxInputs / 2)
       return false;
-    return node.mutates.empty();
+    return true;
   }
+  // Nodes that write inputs stay alone: others may read what they overwrite.
+  bool Joins(int id) const { return join_ && graph_.nodes[id].mutates.empty(); }
 
   const Shape& SpaceOf(int id) const { return graph_.nodes[id].outputs[0].shape; }
 
@@ -74,16 +76,14 @@ class Fusion {
     return operands;
   }
 
-  static SmallVector<Pw, 2> Append(const GraphNode& node,
-                                   std::span<const Pw> operands) {
-    SmallVector<Pw, 2> results;
-    if (node.op->fn != Fn::kCount) {
-      results.push_back(Call(node.op->fn, operands));
-      return results;
-    }
+  static PwCall Append(const GraphNode& node, std::span<const Pw> operands) {
     PwCall call(operands);
-    node.op->pointwise(node.params->get(), call);
-    return call.outputs;
+    if (node.op->fn != Fn::kCount) {
+      call.Return(Call(node.op->fn, operands));
+    } else {
+      node.op->pointwise(node.params->get(), call);
+    }
+    return call;
   }
 
   void Place(int id) {
@@ -98,10 +98,10 @@ class Fusion {
     int mine = static_cast<int>(groups_.size());
     groups_.push_back(std::move(fresh));
     group_of_[id] = mine;
-    if (!join_) return;
+    if (!Joins(id)) return;
     for (GraphEntry e : node.inputs) {
       const int other = group_of_[e.node];
-      if (other < 0 || other == mine) continue;
+      if (other < 0 || other == mine || !Joins(e.node)) continue;
       if (!(SpaceOf(e.node) == SpaceOf(id)) ||
           graph_.nodes[e.node].backward != node.backward)
         continue;
@@ -266,6 +266,7 @@ class Fusion {
     GraphNode node;
     node.op = &FusedOp();
     std::vector<std::pair<GraphEntry, Pw>> values;  // known in this program
+    std::vector<PwCall::InputUpdate> updates;
     const auto find = [&](GraphEntry e) -> const Pw* {
       for (const auto& [entry, value] : values)
         if (entry == e) return &value;
@@ -286,9 +287,10 @@ class Fusion {
         values.push_back({e, input});
         operands.push_back(input);
       }
-      const SmallVector<Pw, 2> results = Append(from, operands);
-      for (int i = 0; i < static_cast<int>(results.size()); ++i)
-        values.push_back({{id, i}, results[i]});
+      const PwCall call = Append(from, operands);
+      for (int i = 0; i < static_cast<int>(call.outputs.size()); ++i)
+        values.push_back({{id, i}, call.outputs[i]});
+      updates.insert(updates.end(), call.updates.begin(), call.updates.end());
       node.backward = from.backward;
       node.recompute |= from.recompute;
       node.name += (node.name.empty() ? "" : "+") + from.name;
@@ -309,6 +311,14 @@ class Fusion {
         p.outputs[p.num_outputs++] = value.arg();
         node.outputs.push_back(from.outputs[i]);
       }
+    }
+    // Only a node that is alone has updates: its inputs are the group's.
+    for (const PwCall::InputUpdate& update : updates) {
+      Pw value = Cast(update.value, p.inputs[update.input]);
+      if (value.arg().kind != PointwiseArg::kStep) value = Call(Fn::kCopy, value);
+      p.outputs[p.num_outputs++] = value.arg();
+      fused.updates.push_back(update.input);
+      node.mutates.push_back(update.input);
     }
     PruneProgram(p);
     node.params = MakeParams(std::move(fused));

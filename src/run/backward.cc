@@ -142,6 +142,7 @@ class BackwardPass {
     for (const GradNode::Edge& e : node->edges) {
       wanted.push_back(e.node && state(static_cast<GradNode*>(e.node.get())).needed);
     }
+    RetainingGraph() = retain_;
     Values dx =
         node->custom ? RunCustom(node, douts) : RunGradient(node, douts, wanted);
     // A variable's own gradient is kept; others are not needed any more.

@@ -74,41 +74,6 @@ class NodeOperation final : public Operation {
   std::string layer_, site_;
 };
 
-const OpDef::AnyKernel& Choose(const OpDef& op, const Params& params, const Specs& in,
-                               const Specs& out) {
-  static const bool verbose = GetOptionInt(Option::kVerbose) != 0;
-  Check(!op.cpu.empty(), ErrorKind::kNotImplemented, op.name,
-        ": has no kernel for the cpu");
-  for (const OpDef::AnyKernel& kernel : op.cpu) {
-    const char* reason =
-        kernel.declines ? kernel.declines(params.get(), in, out) : nullptr;
-    if (verbose) [[unlikely]] {
-      std::cerr << "plait: " << op.name << " by " << kernel.name
-                << (reason ? ": declined, " : "") << (reason ? reason : "") << '\n';
-    }
-    if (reason == nullptr) return kernel;
-  }
-  Fail(ErrorKind::kType, op.name, ": no kernel takes inputs of dtype ",
-       in.empty() ? DType::kUnknown : in[0].dtype, " for an output of dtype ",
-       out.empty() ? DType::kUnknown : out[0].dtype);
-}
-
-// Estimated time on one thread, in nanoseconds.
-double CostOf(const OpDef& op, const Params& params, const Specs& in,
-              const Specs& out) {
-  constexpr double kOverhead = 50, kPerByte = 0.03, kPerOperation = 0.01;
-  constexpr int64_t kFew = 4096;  // bytes that no operator is long over
-  int64_t bytes = 0;
-  for (const Spec& x : in)
-    bytes += x.shape.size() * static_cast<int64_t>(SizeOf(x.dtype));
-  for (const Spec& x : out)
-    bytes += x.shape.size() * static_cast<int64_t>(SizeOf(x.dtype));
-  if (bytes <= kFew) return kOverhead;
-  const double memory = kPerByte * static_cast<double>(bytes);
-  if (!op.cost) return kOverhead + 1.3 * memory;
-  return kOverhead + memory + kPerOperation * op.cost(params.get(), in, out);
-}
-
 int64_t Now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
@@ -198,6 +163,40 @@ void RunInline(const OpDef& op, const OpDef::AnyKernel& kernel, const ParamsRef&
 
 }  // namespace
 
+const OpDef::AnyKernel& ChooseKernel(const OpDef& op, const Params& params,
+                                     const Specs& in, const Specs& out) {
+  static const bool verbose = GetOptionInt(Option::kVerbose) != 0;
+  Check(!op.cpu.empty(), ErrorKind::kNotImplemented, op.name,
+        ": has no kernel for the cpu");
+  for (const OpDef::AnyKernel& kernel : op.cpu) {
+    const char* reason =
+        kernel.declines ? kernel.declines(params.get(), in, out) : nullptr;
+    if (verbose) [[unlikely]] {
+      std::cerr << "plait: " << op.name << " by " << kernel.name
+                << (reason ? ": declined, " : "") << (reason ? reason : "") << '\n';
+    }
+    if (reason == nullptr) return kernel;
+  }
+  Fail(ErrorKind::kType, op.name, ": no kernel takes inputs of dtype ",
+       in.empty() ? DType::kUnknown : in[0].dtype, " for an output of dtype ",
+       out.empty() ? DType::kUnknown : out[0].dtype);
+}
+
+double EstimateCost(const OpDef& op, const Params& params, const Specs& in,
+                    const Specs& out) {
+  constexpr double kOverhead = 50, kPerByte = 0.03, kPerOperation = 0.01;
+  constexpr int64_t kFew = 4096;  // bytes that no operator is long over
+  int64_t bytes = 0;
+  for (const Spec& x : in)
+    bytes += x.shape.size() * static_cast<int64_t>(SizeOf(x.dtype));
+  for (const Spec& x : out)
+    bytes += x.shape.size() * static_cast<int64_t>(SizeOf(x.dtype));
+  if (bytes <= kFew) return kOverhead;
+  const double memory = kPerByte * static_cast<double>(bytes);
+  if (!op.cost) return kOverhead + 1.3 * memory;
+  return kOverhead + memory + kPerOperation * op.cost(params.get(), in, out);
+}
+
 InlineTimer::InlineTimer(const char* name)
     : name_(Engine::Get().observed() ? name : nullptr) {
   if (name_ != nullptr) start_ = Now();
@@ -256,7 +255,7 @@ void FillFailed(void* data, DType dtype, int64_t size) noexcept {
 void PushNode(const OpDef& op, const ParamsRef& params, std::span<const NDArray> in,
               std::span<const NDArray> out, const Specs& in_specs,
               const Specs& out_specs, bool fresh, const CallState& state) {
-  const OpDef::AnyKernel& kernel = Choose(op, *params, in_specs, out_specs);
+  const OpDef::AnyKernel& kernel = ChooseKernel(op, *params, in_specs, out_specs);
   for (const NDArray& x : in) x.body()->chunk->SettleForRead();
   if (!fresh) {
     for (const NDArray& x : out) x.body()->chunk->SettleForWrite();
@@ -266,7 +265,7 @@ void PushNode(const OpDef& op, const ParamsRef& params, std::span<const NDArray>
   Vars reads, writes;
   CollectVars(in, out, fresh, written, reads, writes);
   Engine& engine = Engine::Get();
-  const double cost = CostOf(op, *params, in_specs, out_specs);
+  const double cost = EstimateCost(op, *params, in_specs, out_specs);
   if (cost <= kInlineNanoseconds && engine.TryBegin(reads, writes)) {
     RunInline(op, kernel, params, in, out, state, cost, reads, writes);
     return;

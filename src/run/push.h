@@ -24,6 +24,13 @@ void PushNode(const OpDef& op, const ParamsRef& params, std::span<const NDArray>
               std::span<const NDArray> out, const Specs& in_specs,
               const Specs& out_specs, bool fresh, const CallState& state);
 
+// The first kernel that takes the call; throws kType when none does.
+const OpDef::AnyKernel& ChooseKernel(const OpDef& op, const Params& params,
+                                     const Specs& in, const Specs& out);
+// Estimated time on one thread, in nanoseconds.
+double EstimateCost(const OpDef& op, const Params& params, const Specs& in,
+                    const Specs& out);
+
 // The host language's place of the current call, for errors of operations that run
 // later; empty when it is not known. Set by a front end.
 using CallSiteFn = std::string (*)();

@@ -21,6 +21,9 @@ namespace plait {
 bool& Recording();
 bool& Training();
 
+// True while a backward pass keeps the graph (retain_graph) for another one.
+bool& RetainingGraph();
+
 enum class GradReq : uint8_t { kNull = 0, kWrite = 1, kAdd = 3 };
 
 // Makes x a leaf whose gradient goes to `grad` (same shape) on each backward.

@@ -10,11 +10,16 @@ namespace {
 using P = FusedParams;
 
 int CountOutputs(const P& p) {
-  return p.program.num_outputs;
+  return p.CountOutputs();
 }
 
-void InferTypes(const P& p, Specs&, Specs& out) {
-  for (int i = 0; i < p.program.num_outputs; ++i)
+void InferTypes(const P& p, Specs& in, Specs& out) {
+  for (int i = 0; i < p.program.num_inputs && i < static_cast<int>(in.size()); ++i) {
+    if (in[i].dtype == DType::kUnknown) in[i].dtype = p.program.inputs[i];
+    Check(in[i].dtype == p.program.inputs[i], ErrorKind::kType, "_fused: input ", i,
+          " is ", in[i].dtype, "; ", p.program.inputs[i], " was expected");
+  }
+  for (int i = 0; i < p.CountOutputs(); ++i)
     out[i].dtype = p.program.DTypeOfArg(p.program.outputs[i]);
 }
 
@@ -35,7 +40,10 @@ void Run(const P& p, const KernelArgs& args) {
   SmallVector<void*, 4> outputs;
   for (const View& x : args.in) inputs.push_back({x.ptr, x.sizes});
   for (const View& y : args.out) outputs.push_back(y.ptr);
-  cpu::RunPointwise(p.program, args.out[0].shape(), inputs, outputs);
+  for (int i : p.updates) outputs.push_back(args.in[i].ptr);
+  const Shape& space =
+      args.out.empty() ? args.in[p.updates[0]].shape() : args.out[0].shape();
+  cpu::RunPointwise(p.program, space, inputs, outputs);
 }
 
 // 2 x + 1

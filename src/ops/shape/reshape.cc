@@ -26,6 +26,7 @@ OpSpec<P> Spec(const char* name, const char* doc) {
       .gradient = ShapeBack<P>,
       .cpu = {{"plain", CopyKernel<P>}},
       .in_place = {{0, 0}},
+      .view = true,
   };
 }
 
@@ -250,6 +251,7 @@ bool InferLike(const LikeParams& p, Specs& in, Specs& out) {
       return {reshape(g.dout(0), g.in_spec(0).shape), Value()};
     },
     .cpu = {{"plain", CopyKernel<LikeParams>}},
+    .view = true,
     .samples = {{{Normal({2, 6}), Normal({3, 4})}},
                 {{Normal({30, 7}), Normal({15, 2, 4})},
                  {.lhs_begin = 0, .lhs_end = 1, .rhs_begin = 0, .rhs_end = 2}},

@@ -1,0 +1,23 @@
+// Passes prune, identity and cse: fewer nodes for the same outputs.
+
+#ifndef PLAIT_PASSES_SIMPLIFY_H_
+#define PLAIT_PASSES_SIMPLIFY_H_
+
+#include "graph/graph.h"
+
+namespace plait {
+
+// Leaves out nodes that no output needs. All inputs stay.
+Graph Prune(const Graph& graph);
+
+// Leaves out operators that give their input: copies, BlockGrad after the gradient
+// pass.
+Graph RemoveIdentities(const Graph& graph);
+
+// Nodes of the same operator, parameters and inputs become one. Nodes that draw random
+// numbers, write inputs or call the host language stay.
+Graph MergeEqual(const Graph& graph);
+
+}  // namespace plait
+
+#endif  // PLAIT_PASSES_SIMPLIFY_H_

@@ -1,0 +1,154 @@
+// CompiledGraph: the passes in order, and the list of steps they lead to.
+
+#include "run/compiled_graph.h"
+
+#include <algorithm>
+#include <iostream>
+
+#include "base/options.h"
+#include "passes/fuse.h"
+#include "passes/simplify.h"
+#include "run/push.h"
+
+namespace plait {
+namespace {
+
+void AddOnce(std::vector<int>& list, int item) {
+  if (std::find(list.begin(), list.end(), item) == list.end()) list.push_back(item);
+}
+
+// PLAIT_DUMP=passes prints the graph after each pass.
+void DumpAfter(const char* pass, const Graph& graph) {
+  static const bool dump = GetOption(Option::kDump) == "passes";
+  if (dump) std::cerr << "plait: after " << pass << '\n' << Dump(graph);
+}
+
+// What nodes write depends on the mode.
+void SetMutations(Graph& graph, bool training) {
+  for (GraphNode& node : graph.nodes) {
+    if (node.is_input()) continue;
+    node.mutates.clear();
+    for (int i = 0; i < static_cast<int>(node.inputs.size()); ++i) {
+      if (node.op->Writes(*node.params, i, training)) node.mutates.push_back(i);
+    }
+  }
+}
+
+}  // namespace
+
+Ref<const CompiledGraph> CompiledGraph::Compile(Graph graph,
+                                                const CompileOptions& options) {
+  static const std::string disabled = ',' + GetOption(Option::kDisable) + ',';
+  const auto enabled = [&](const std::string& pass) {
+    return std::find(options.disabled.begin(), options.disabled.end(), pass) ==
+               options.disabled.end() &&
+           disabled.find(',' + pass + ',') == std::string::npos;
+  };
+  Ref<CompiledGraph> compiled(new CompiledGraph(options.training));
+  SetMutations(graph, options.training);
+  DumpAfter("infer", graph);
+  graph = plait::Prune(graph);
+  DumpAfter("prune", graph);
+  if (enabled("identity")) {
+    graph = RemoveIdentities(graph);
+    DumpAfter("identity", graph);
+  }
+  if (enabled("cse")) {
+    graph = plait::Prune(MergeEqual(graph));
+    DumpAfter("cse", graph);
+  }
+  graph = Fuse(graph, enabled("fuse"));
+  DumpAfter("fuse", graph);
+  compiled->graph_ = std::move(graph);
+  compiled->plan_ =
+      PlanMemory(compiled->graph_, options.strategy, options.input_of_output);
+  compiled->MakeSteps();
+  return Ref<const CompiledGraph>(compiled.get());
+}
+
+int CompiledGraph::BaseOf(const ValuePlace& place) const {
+  switch (place.kind) {
+    case ValuePlace::kInput:
+      return InputBase(place.index);
+    case ValuePlace::kOutput:
+      return OutputBase(place.index);
+    default:
+      return 0;
+  }
+}
+
+void CompiledGraph::MakeSteps() {
+  for (size_t id = 0; id < graph_.size(); ++id) {
+    const GraphNode& node = graph_.nodes[id];
+    if (!node.is_input())
+      MakeStep(node, static_cast<int>(id), parts_[node.backward ? 1 : 0]);
+  }
+  for (const auto& [k, place] : plan_.copies) {
+    const GraphEntry e = graph_.outputs[k];
+    Part& part = parts_[graph_.nodes[e.node].backward ? 1 : 0];
+    if (part.segments.empty()) part.segments.emplace_back();
+    Segment& segment = part.segments.back();
+    const int from = BaseOf(place), to = OutputBase(k);
+    segment.copies.push_back({from, to, place.offset, graph_.Bytes(e)});
+    AddOnce(segment.reads, from);
+    AddOnce(segment.writes, to);
+  }
+}
+
+void CompiledGraph::MakeStep(const GraphNode& node, int id, Part& part) {
+  Specs in, out;
+  for (GraphEntry e : node.inputs) in.push_back(graph_.spec(e));
+  for (const Spec& spec : node.outputs) out.push_back(spec);
+  Step step;
+  step.op = node.op;
+  step.params = node.params.get();
+  step.name = node.name.c_str();
+  step.slots = static_cast<int>(slots_.size());
+  step.num_in = static_cast<int>(in.size());
+  step.num_out = static_cast<int>(out.size());
+  const auto add_slot = [&](GraphEntry e) {
+    const ValuePlace& place = plan_.places[e.node][e.index];
+    const Spec& spec = graph_.spec(e);
+    slots_.push_back({BaseOf(place), place.offset, &spec.shape, spec.dtype});
+    return slots_.back().base;
+  };
+  std::vector<int> reads, writes;
+  for (int i = 0; i < step.num_in; ++i) {
+    const int base = add_slot(node.inputs[i]);
+    const bool written =
+        std::find(node.mutates.begin(), node.mutates.end(), i) != node.mutates.end();
+    (written ? writes : reads).push_back(base);
+  }
+  for (int o = 0; o < step.num_out; ++o) writes.push_back(add_slot({id, o}));
+  // A view in its input's memory needs no work.
+  if (node.op->view && step.num_in > 0 &&
+      plan_.places[id][0].kind ==
+          plan_.places[node.inputs[0].node][node.inputs[0].index].kind &&
+      slots_[step.slots].base == slots_[step.slots + step.num_in].base &&
+      slots_[step.slots].offset == slots_[step.slots + step.num_in].offset)
+    return;
+  try {
+    step.kernel = &ChooseKernel(*node.op, *node.params, in, out);
+  } catch (const Error& e) {
+    Fail(e.kind(), e.what(), " (node ", node.name, ")");
+  }
+  step.cost = EstimateCost(*node.op, *node.params, in, out);
+  const bool draws = node.op->random &&
+                     (!node.op->draws || node.op->draws(step.params->get(), training_));
+  step.random = draws ? part.num_random++ : -1;
+  const Lane lane = node.op->host ? Lane::kCallback : Lane::kCompute;
+  if (part.segments.empty() || part.segments.back().lane != lane) {
+    Segment segment;
+    segment.first = segment.last = static_cast<int>(steps_.size());
+    segment.lane = lane;
+    part.segments.push_back(std::move(segment));
+  }
+  Segment& segment = part.segments.back();
+  steps_.push_back(step);
+  segment.last = static_cast<int>(steps_.size());
+  segment.cost += step.cost;
+  for (int base : reads) AddOnce(segment.reads, base);
+  for (int base : writes) AddOnce(segment.writes, base);
+}
+
+}  // namespace plait

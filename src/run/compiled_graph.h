@@ -1,0 +1,115 @@
+// CompiledGraph: a graph after all passes, ready to run; GraphCall: one run of it.
+//
+// The passes choose kernels, fuse pointwise nodes, and plan one arena for all values
+// between inputs and outputs. A run is cut into segments, each one operation of the
+// engine. The memory of a run belongs to its GraphCall: several threads may run one
+// CompiledGraph, and several forward parts may wait for their backward parts.
+
+#ifndef PLAIT_RUN_COMPILED_GRAPH_H_
+#define PLAIT_RUN_COMPILED_GRAPH_H_
+
+#include <string>
+#include <vector>
+
+#include "base/random_stream.h"
+#include "engine/engine.h"
+#include "graph/graph.h"
+#include "ndarray/ndarray.h"
+#include "passes/memory_plan.h"
+
+namespace plait {
+
+struct CompileOptions {
+  bool training = false;
+  PlanStrategy strategy = PlanStrategy::kBoth;
+  std::vector<std::string> disabled;  // passes by name: cse, identity, fuse
+  std::vector<int> input_of_output;   // see PlanMemory
+};
+
+class CompiledGraph : public RefCounted<CompiledGraph> {
+ public:
+  // REQUIRES: fully inferred.
+  static Ref<const CompiledGraph> Compile(Graph graph, const CompileOptions& options);
+
+  const Graph& graph() const { return graph_; }
+  const MemoryPlan& plan() const { return plan_; }
+  bool training() const { return training_; }
+
+ private:
+  friend class GraphCall;
+  friend class GraphOperation;
+
+  // A value's place: bases[base] + offset.
+  struct Slot {
+    int base;  // 0: the arena; then the inputs, then the outputs
+    int64_t offset;
+    const Shape* shape;
+    DType dtype;
+  };
+  struct Step {
+    const OpDef* op;
+    const OpDef::AnyKernel* kernel;
+    const Params* params;
+    const char* name;
+    int slots;  // where its inputs begin in slots_; its outputs follow
+    int num_in, num_out;
+    int random;  // which of a part's streams, or -1
+    double cost;
+  };
+  struct Copy {  // an output that is copied at a part's end
+    int from, to;
+    int64_t offset, bytes;
+  };
+  // Steps that run as one operation.
+  struct Segment {
+    int first = 0, last = 0;  // steps
+    Lane lane = Lane::kCompute;
+    double cost = 0;
+    std::vector<int> reads, writes;  // bases
+    std::vector<Copy> copies;
+  };
+  struct Part {
+    std::vector<Segment> segments;
+    int num_random = 0;
+  };
+
+  explicit CompiledGraph(bool training) : training_(training) {}
+  void MakeSteps();
+  void MakeStep(const GraphNode& node, int id, Part& part);
+  int BaseOf(const ValuePlace& place) const;
+  int InputBase(int i) const { return 1 + i; }
+  int OutputBase(int i) const { return 1 + static_cast<int>(graph_.inputs.size()) + i; }
+
+  const bool training_;
+  Graph graph_;
+  MemoryPlan plan_;
+  std::vector<Step> steps_;
+  std::vector<Slot> slots_;
+  Part parts_[2];  // forward, backward
+};
+
+class GraphCall {
+ public:
+  explicit GraphCall(Ref<const CompiledGraph> graph);
+
+  // Arrays by the graph's inputs and outputs. They must be there before the part that
+  // uses them runs; shapes and dtypes must be the graph's.
+  std::vector<NDArray> inputs, outputs;
+
+  enum PartName { kForward = 0, kBackward = 1 };
+  // Runs a part, inline or on the compute lane.
+  void Run(PartName part);
+  const Graph& graph() const { return graph_->graph(); }
+  // A call with the same values in memory of its own.
+  GraphCall Copy() const;
+  // Gives the arena back; what runs still keeps it.
+  void Release() { arena_ = NDArray(); }
+
+ private:
+  Ref<const CompiledGraph> graph_;
+  NDArray arena_;
+};
+
+}  // namespace plait
+
+#endif  // PLAIT_RUN_COMPILED_GRAPH_H_

@@ -1,0 +1,214 @@
+// Executor: binding, and the two parts of a compiled graph.
+
+#include "run/executor.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "graph/math.h"
+#include "graph/trace.h"
+#include "passes/gradient.h"
+#include "passes/infer.h"
+#include "run/invoke.h"
+
+namespace plait {
+
+Executor::Executor(const Symbol& symbol, std::vector<NDArray> inputs,
+                   std::vector<NDArray> grads, std::vector<GradReq> reqs)
+    : symbol_(symbol),
+      inferred_(GraphOf(symbol)),
+      inputs_(std::move(inputs)),
+      grads_(std::move(grads)),
+      reqs_(std::move(reqs)) {
+  const size_t n = inferred_.inputs.size();
+  Check(inputs_.size() == n, "bind: got ", inputs_.size(), " arrays; ", n,
+        " were expected");
+  grads_.resize(n);
+  reqs_.resize(n, GradReq::kNull);
+  Specs given;
+  for (size_t i = 0; i < n; ++i) {
+    const std::string& name = inferred_.nodes[inferred_.inputs[i]].name;
+    Check(static_cast<bool>(inputs_[i]), "bind: there is no array for ", name,
+          "; one for every variable was expected");
+    if (!grads_[i]) reqs_[i] = GradReq::kNull;
+    Check(!grads_[i] || (grads_[i].shape() == inputs_[i].shape() &&
+                         grads_[i].dtype() == inputs_[i].dtype()),
+          "bind: the gradient of ", name, " is ", grads_[i], " and the array ",
+          inputs_[i], "; both alike were expected");
+    given.push_back({inputs_[i].shape(), inputs_[i].dtype()});
+  }
+  SetInputSpecs(inferred_, symbol_, given);
+  Infer(inferred_);
+  std::string missing;
+  Check(FullyInferred(inferred_, &missing),
+        "bind: shapes do not follow from the arrays ", missing);
+  const Device device = inputs_.empty() ? CreationDevice() : inputs_[0].device();
+  for (GraphEntry e : inferred_.outputs) {
+    const Spec& spec = inferred_.spec(e);
+    outputs_.push_back(NDArray::Empty(spec.shape, spec.dtype, device));
+  }
+}
+
+bool Executor::WantsGradients() const {
+  return std::any_of(reqs_.begin(), reqs_.end(),
+                     [](GradReq r) { return r != GradReq::kNull; });
+}
+
+Executor::Compiled Executor::Compile(bool is_train) const {
+  Compiled compiled;
+  Graph graph = inferred_;
+  CompileOptions options;
+  options.training = is_train;
+  if (is_train && WantsGradients()) {
+    GradientRequest request;
+    request.training = true;
+    for (GradReq req : reqs_) request.wanted.push_back(req != GradReq::kNull);
+    request.head_given.assign(graph.outputs.size(), true);
+    const std::vector<int> variables = graph.inputs;
+    const GradientResult result = AddGradients(graph, request);
+    const auto number = [&](int node) {
+      const auto it = std::find(graph.inputs.begin(), graph.inputs.end(), node);
+      return static_cast<int>(it - graph.inputs.begin());
+    };
+    for (int head : result.head_inputs)
+      compiled.heads.push_back(head < 0 ? -1 : number(head));
+    options.input_of_output.assign(graph.outputs.size(), -1);
+    Tracer tracer(&graph);
+    tracer.backward = true;
+    for (size_t i = 0; i < variables.size(); ++i) {
+      if (reqs_[i] == GradReq::kNull) continue;
+      const Spec spec = graph.nodes[variables[i]].outputs[0];
+      GraphEntry gradient = result.gradients[i];
+      int old = -1;
+      if (gradient.node < 0) {
+        if (reqs_[i] == GradReq::kAdd) continue;
+        gradient = tracer.EntryOf(zeros(spec).array());
+      } else if (reqs_[i] == GradReq::kAdd) {
+        const NDArray before = tracer.AddInput("old_gradient", spec);
+        graph.nodes.back().backward = true;
+        old = static_cast<int>(graph.inputs.size()) - 1;
+        const Value sum = Value(before) + Value(tracer.Placeholder(gradient));
+        gradient = tracer.EntryOf(sum.array());
+      }
+      graph.outputs.push_back(gradient);
+      compiled.gradient_of.push_back(static_cast<int>(i));
+      compiled.old_gradient.push_back(old);
+      options.input_of_output.push_back(old);
+    }
+  }
+  if (monitor_) Watch(graph, compiled, options);
+  compiled.graph = CompiledGraph::Compile(std::move(graph), options);
+  return compiled;
+}
+
+// Every value becomes an output; nothing is fused away.
+void Executor::Watch(Graph& graph, Compiled& compiled, CompileOptions& options) const {
+  options.disabled = {"fuse", "identity", "cse"};
+  const std::vector<SymbolNode*> nodes = symbol_.Nodes();
+  for (int id = 0; id < static_cast<int>(nodes.size()); ++id) {
+    if (nodes[id]->is_variable() && !monitor_inputs_) continue;
+    for (int i = 0; i < nodes[id]->CountVisible(); ++i) {
+      const std::string name = OutputName({Ref<SymbolNode>(nodes[id]), i});
+      compiled.watched.push_back({name, static_cast<int>(graph.outputs.size())});
+      graph.outputs.push_back({id, i});
+    }
+  }
+  options.input_of_output.resize(graph.outputs.size(), -1);
+}
+
+Executor::Compiled& Executor::Get(bool is_train) {
+  auto& place = compiled_[(is_train ? 1 : 0) + (monitor_ ? 2 : 0)];
+  if (!place) place = std::make_unique<Compiled>(Compile(is_train));
+  return *place;
+}
+
+void Executor::Fill(GraphCall& call, const Compiled& compiled) const {
+  std::copy(inputs_.begin(), inputs_.end(), call.inputs.begin());
+  std::copy(outputs_.begin(), outputs_.end(), call.outputs.begin());
+  for (size_t k = 0; k < compiled.gradient_of.size(); ++k) {
+    const NDArray& grad = grads_[compiled.gradient_of[k]];
+    call.outputs[outputs_.size() + k] = grad;
+    if (compiled.old_gradient[k] >= 0) call.inputs[compiled.old_gradient[k]] = grad;
+  }
+  for (const Compiled::Watched& w : compiled.watched) {
+    const Graph& graph = compiled.graph->graph();
+    const Spec& spec = graph.spec(graph.outputs[w.output]);
+    call.outputs[w.output] = NDArray::Empty(spec.shape, spec.dtype);
+  }
+}
+
+void Executor::Forward(bool is_train) {
+  call_ = nullptr;
+  const Compiled& compiled = Get(is_train);
+  auto call = std::make_unique<GraphCall>(compiled.graph);
+  Fill(*call, compiled);
+  call->Run(GraphCall::kForward);
+  if (monitor_) Report(compiled, *call);
+  if (is_train) call_ = std::move(call);
+}
+
+void Executor::Backward(const std::vector<NDArray>& head_gradients) {
+  Check(call_ != nullptr, ErrorKind::kRuntime,
+        "backward: no forward(is_train=True) has run since the last backward; one was "
+        "expected");
+  if (!WantsGradients()) return;
+  Check(head_gradients.size() <= outputs_.size(), "backward: got ",
+        head_gradients.size(), " head gradients; at most ", outputs_.size(),
+        " were expected");
+  const Compiled& compiled = Get(true);
+  ones_.resize(outputs_.size());
+  for (size_t k = 0; k < compiled.heads.size(); ++k) {
+    if (compiled.heads[k] < 0) continue;
+    NDArray head = k < head_gradients.size() ? head_gradients[k] : NDArray();
+    const NDArray& out = outputs_[k];
+    if (!head) {
+      if (!ones_[k]) ones_[k] = full({out.shape(), out.dtype()}, 1).array();
+      head = ones_[k];
+    }
+    Check(head.shape() == out.shape(), "backward: head gradient ", k, " has shape ",
+          head.shape(), "; shape ", out.shape(), " of the output was expected");
+    if (head.dtype() != out.dtype()) head = cast(Value(head), out.dtype()).array();
+    call_->inputs[compiled.heads[k]] = head;
+  }
+  call_->Run(GraphCall::kBackward);
+  call_ = nullptr;
+}
+
+void Executor::SetMonitor(Monitor monitor, bool inputs) {
+  monitor_ = std::move(monitor);
+  compiled_[2].reset();
+  compiled_[3].reset();
+  monitor_inputs_ = inputs;
+}
+
+void Executor::Report(const Compiled& compiled, const GraphCall& call) const {
+  for (const Compiled::Watched& w : compiled.watched)
+    monitor_(w.name, call.outputs[w.output]);
+}
+
+Executor::PlanSizes Executor::SizesOfPlan(bool is_train) {
+  const Compiled& compiled = Get(is_train);
+  const Graph& graph = compiled.graph->graph();
+  std::vector<int> aliases(outputs_.size(), -1);
+  aliases.insert(aliases.end(), compiled.old_gradient.begin(),
+                 compiled.old_gradient.end());
+  const auto bytes = [&](PlanStrategy s) {
+    return PlanMemory(graph, s, aliases).arena_bytes;
+  };
+  return {bytes(PlanStrategy::kNone), bytes(PlanStrategy::kInplace),
+          bytes(PlanStrategy::kCoShare), bytes(PlanStrategy::kBoth),
+          compiled.graph->plan().live_bytes};
+}
+
+std::string Executor::DebugText() {
+  std::ostringstream text;
+  const bool train = WantsGradients();
+  text << Dump(Get(train).graph->graph());
+  const double megabytes =
+      static_cast<double>(Get(train).graph->plan().arena_bytes) / (1 << 20);
+  text << "Total " << static_cast<int64_t>(megabytes + 0.5) << " MB allocated\n";
+  text << "Total " << outputs_.size() << " outputs\n";
+  return text.str();
+}
+
+}  // namespace plait

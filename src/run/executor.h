@@ -1,0 +1,80 @@
+// Executor: a symbol bound to arrays: forward, backward, and the arrays to read.
+//
+// Thread safety: one thread at a time uses an Executor; its arrays may be used by any.
+
+#ifndef PLAIT_RUN_EXECUTOR_H_
+#define PLAIT_RUN_EXECUTOR_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/symbol.h"
+#include "run/compiled_graph.h"
+#include "run/tape.h"
+
+namespace plait {
+
+class Executor {
+ public:
+  // Arrays by ListInputs(): arguments and auxiliary states. `grads` has empty handles
+  // where `reqs` is kNull. Throws kValue or kType where they do not fit the symbol.
+  Executor(const Symbol& symbol, std::vector<NDArray> inputs,
+           std::vector<NDArray> grads, std::vector<GradReq> reqs);
+
+  const std::vector<NDArray>& inputs() const { return inputs_; }
+  const std::vector<NDArray>& grads() const { return grads_; }
+  const std::vector<NDArray>& outputs() const { return outputs_; }
+
+  // Computes the outputs, into the same arrays each time.
+  void Forward(bool is_train);
+  // Writes gradients into the grad arrays. Head gradients by output; where they are
+  // missing, or empty handles, ones are taken. REQUIRES: a Forward(true) before it.
+  void Backward(const std::vector<NDArray>& head_gradients);
+
+  // Called with the name and value of every output of every node, after each forward;
+  // with `inputs`, of variables too. Null: no more.
+  using Monitor = std::function<void(const std::string& name, const NDArray& value)>;
+  void SetMonitor(Monitor monitor, bool inputs);
+
+  // Bytes of the values between inputs and outputs, as each strategy would plan them.
+  struct PlanSizes {
+    int64_t none, inplace, co_share, both, lower_bound;
+  };
+  PlanSizes SizesOfPlan(bool is_train);
+  std::string DebugText();
+
+ private:
+  struct Compiled {
+    Ref<const CompiledGraph> graph;
+    std::vector<int> heads;         // by output: the input of its head gradient
+    std::vector<int> gradient_of;   // by output after the symbol's: which variable
+    std::vector<int> old_gradient;  // the same: the input that is its old value, or -1
+    struct Watched {
+      std::string name;
+      int output;
+    };
+    std::vector<Watched> watched;  // for the monitor
+  };
+  Compiled& Get(bool is_train);
+  Compiled Compile(bool is_train) const;
+  void Fill(GraphCall& call, const Compiled& compiled) const;
+  void Watch(Graph& graph, Compiled& compiled, CompileOptions& options) const;
+  void Report(const Compiled& compiled, const GraphCall& call) const;
+  bool WantsGradients() const;
+
+  Symbol symbol_;
+  Graph inferred_;
+  std::vector<NDArray> inputs_, grads_, outputs_;
+  std::vector<GradReq> reqs_;
+  std::unique_ptr<Compiled> compiled_[4];  // for prediction and training; monitored
+  std::unique_ptr<GraphCall> call_;        // a forward that waits for its backward
+  std::vector<NDArray> ones_;              // by output, made when they are needed
+  Monitor monitor_;
+  bool monitor_inputs_ = false;
+};
+
+}  // namespace plait
+
+#endif  // PLAIT_RUN_EXECUTOR_H_

@@ -1,0 +1,168 @@
+// GraphCall: one run of a compiled graph, pushed segment by segment.
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "base/blocking.h"
+#include "run/compiled_graph.h"
+#include "run/invoke.h"
+#include "run/push.h"
+#include "run/random.h"
+
+namespace plait {
+namespace {
+
+using Vars = SmallVector<Var*, 8>;
+
+void AddOnce(Vars& vars, Var* var) {
+  if (std::find(vars.begin(), vars.end(), var) == vars.end()) vars.push_back(var);
+}
+
+}  // namespace
+
+// A segment on its way through the engine. It keeps memory alive, not arrays.
+class GraphOperation final : public Operation {
+ public:
+  Ref<const CompiledGraph> graph;
+  const CompiledGraph::Segment* segment = nullptr;
+  SmallVector<char*, 16> bases;
+  SmallVector<RandomStream, 2> streams;
+  SmallVector<Ref<Chunk>, 16> chunks;
+  struct Written {
+    void* data;
+    DType dtype;
+    int64_t size;
+  };
+  SmallVector<Written, 4> written;
+
+  // All that is needed to run a segment.
+  static void Run(const CompiledGraph& graph, const CompiledGraph::Segment& segment,
+                  std::span<char* const> bases, std::span<const RandomStream> streams) {
+    SmallVector<View, 16> views;
+    for (int s = segment.first; s < segment.last; ++s) {
+      const CompiledGraph::Step& step = graph.steps_[s];
+      views.clear();
+      for (int i = 0; i < step.num_in + step.num_out; ++i) {
+        const CompiledGraph::Slot& slot = graph.slots_[step.slots + i];
+        views.push_back({bases[slot.base] + slot.offset, slot.shape, slot.dtype});
+      }
+      const std::span<const View> all = views;
+      KernelArgs args{all.subspan(0, step.num_in),
+                      all.subspan(step.num_in),
+                      {},
+                      graph.training_,
+                      {}};
+      if (step.random >= 0) args.random = streams[step.random];
+      try {
+        step.kernel->run(step.params->get(), args);
+      } catch (...) {
+        std::rethrow_exception(
+            Describe(std::current_exception(), step.op->name,
+                     step.name[0] ? std::string("node ") + step.name : ""));
+      }
+    }
+    for (const CompiledGraph::Copy& copy : segment.copies)
+      std::memcpy(bases[copy.to], bases[copy.from] + copy.offset,
+                  static_cast<size_t>(copy.bytes));
+  }
+
+  void Run() override { Run(*graph, *segment, bases, streams); }
+  void Abandon() noexcept override {
+    for (const Written& w : written) FillFailed(w.data, w.dtype, w.size);
+  }
+  const char* name() const override { return "graph"; }
+};
+
+GraphCall::GraphCall(Ref<const CompiledGraph> graph)
+    : inputs(graph->graph().inputs.size()),
+      outputs(graph->graph().outputs.size()),
+      graph_(std::move(graph)) {}
+
+GraphCall GraphCall::Copy() const {
+  GraphCall copy(*this);
+  if (arena_) {
+    copy.arena_ = NDArray::Empty(arena_.shape(), arena_.dtype());
+    CopyInto(arena_, copy.arena_);
+  }
+  return copy;
+}
+
+void GraphCall::Run(PartName name) {
+  const CompiledGraph& g = *graph_;
+  const CompiledGraph::Part& part = g.parts_[name];
+  if (part.segments.empty()) return;
+  if (!arena_ && g.plan_.arena_bytes > 0)
+    arena_ = NDArray::Empty({g.plan_.arena_bytes}, DType::kUint8);
+  SmallVector<RandomStream, 2> streams;
+  for (int i = 0; i < part.num_random; ++i)
+    streams.push_back(NextRandomStream(Device{}));
+
+  const int first_output = g.OutputBase(0);
+  const auto array_of = [&](int base) -> const NDArray& {
+    if (base == 0) return arena_;
+    return base < first_output ? inputs[base - 1] : outputs[base - first_output];
+  };
+  Engine& engine = Engine::Get();
+  for (const CompiledGraph::Segment& segment : part.segments) {
+    SmallVector<char*, 16> bases(1 + inputs.size() + outputs.size());
+    for (char*& b : bases) b = nullptr;
+    Vars reads, writes;
+    for (int base : segment.writes) {
+      const NDArray& x = array_of(base);
+      if (!x) continue;
+      x.body()->Materialize();
+      x.body()->chunk->SettleForWrite();
+      AddOnce(writes, &x.body()->chunk->var());
+      bases[base] = static_cast<char*>(x.data());
+    }
+    for (int base : segment.reads) {
+      const NDArray& x = array_of(base);
+      if (!x) continue;
+      x.body()->Materialize();
+      x.body()->chunk->SettleForRead();
+      Var* var = &x.body()->chunk->var();
+      if (std::find(writes.begin(), writes.end(), var) == writes.end())
+        AddOnce(reads, var);
+      bases[base] = static_cast<char*>(x.data());
+    }
+    if (segment.lane == Lane::kCompute && segment.cost <= kInlineNanoseconds &&
+        engine.TryBegin(reads, writes)) {
+      const InlineTimer timer("graph");
+      try {
+        std::optional<ScopedBlocking> blocking;
+        if (segment.cost > kBlockingNanoseconds) blocking.emplace();
+        GraphOperation::Run(g, segment, bases, streams);
+      } catch (...) {
+        for (int base : segment.writes) {
+          const NDArray& x = array_of(base);
+          if (base >= first_output) FillFailed(x.data(), x.dtype(), x.size());
+        }
+        engine.EndFailed(reads, writes, std::current_exception());
+        continue;
+      }
+      engine.End(reads, writes);
+      continue;
+    }
+    auto op = std::make_unique<GraphOperation>();
+    op->graph = graph_;
+    op->segment = &segment;
+    op->lane = segment.lane;
+    op->bases = bases;
+    op->streams = streams;
+    for (const auto* list : {&segment.reads, &segment.writes}) {
+      for (int base : *list) {
+        const NDArray& x = array_of(base);
+        if (!x) continue;
+        op->chunks.push_back(x.body()->chunk);
+        if (list == &segment.writes && base >= first_output)
+          op->written.push_back({x.data(), x.dtype(), x.size()});
+      }
+    }
+    for (const auto& w : op->written)
+      op->bytes += static_cast<size_t>(w.size) * SizeOf(w.dtype);
+    engine.Push(std::move(op), reads, writes);
+  }
+}
+
+}  // namespace plait

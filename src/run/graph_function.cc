@@ -1,0 +1,192 @@
+// GraphFunction: variants, recorded calls, and calls one by one.
+
+#include "run/graph_function.h"
+
+#include <algorithm>
+
+#include "passes/gradient.h"
+#include "passes/infer.h"
+#include "run/grad_node.h"
+#include "run/tape.h"
+
+namespace plait {
+namespace {
+
+bool Same(const Specs& specs, std::span<const NDArray> inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (specs[i].dtype != inputs[i].dtype() || !(specs[i].shape == inputs[i].shape()))
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+GraphFunction::GraphFunction(const Symbol& symbol, std::string name)
+    : graph_(GraphOf(symbol)), name_(std::move(name)) {}
+
+GraphFunction::GraphFunction(Graph graph, std::vector<NDArray> constants,
+                             std::string name)
+    : graph_(std::move(graph)),
+      constants_(std::move(constants)),
+      name_(std::move(name)) {}
+
+std::shared_ptr<const GraphFunction::Variant> GraphFunction::Get(
+    std::span<const NDArray> inputs, bool training, const std::vector<bool>& wanted) {
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& v : variants_) {
+      if (v->training == training && v->wanted == wanted && Same(v->specs, inputs))
+        return v;
+    }
+  }
+  // Two threads may both compile; one result is kept.
+  std::shared_ptr<const Variant> variant = Compile(inputs, training, wanted);
+  const std::lock_guard lock(mutex_);
+  variants_.push_back(variant);
+  return variant;
+}
+
+std::shared_ptr<const GraphFunction::Variant> GraphFunction::Compile(
+    std::span<const NDArray> inputs, bool training,
+    const std::vector<bool>& wanted) const {
+  auto variant = std::make_shared<Variant>();
+  variant->training = training;
+  variant->wanted = wanted;
+  Graph graph = graph_;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    variant->specs.push_back({inputs[i].shape(), inputs[i].dtype()});
+    graph.nodes[graph.inputs[i]].outputs[0] = variant->specs.back();
+  }
+  Infer(graph);
+  std::string missing;
+  Check(FullyInferred(graph, &missing), name_,
+        ": shapes do not follow from the inputs; ", missing, " are unknown");
+  CompileOptions options;
+  options.training = training;
+  if (!wanted.empty()) {
+    GradientRequest request;
+    request.wanted = wanted;
+    request.training = training;
+    request.head_given.assign(graph.outputs.size(), true);
+    const GradientResult result = AddGradients(graph, request);
+    for (int head : result.head_inputs) {
+      const auto it = std::find(graph.inputs.begin(), graph.inputs.end(), head);
+      variant->heads.push_back(head < 0 ? -1
+                                        : static_cast<int>(it - graph.inputs.begin()));
+    }
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      if (result.gradients[i].node < 0) continue;
+      graph.outputs.push_back(result.gradients[i]);
+      variant->gradient_of.push_back(static_cast<int>(i));
+    }
+  }
+  variant->compiled = CompiledGraph::Compile(std::move(graph), options);
+  return variant;
+}
+
+Arrays GraphFunction::Call(std::span<const NDArray> inputs) {
+  Check(static_cast<int>(inputs.size()) == num_inputs(), ErrorKind::kType, name_,
+        ": got ", inputs.size(), " arrays; ", num_inputs(), " were expected");
+  std::vector<NDArray> all(inputs.begin(), inputs.end());
+  all.insert(all.end(), constants_.begin(), constants_.end());
+  std::vector<bool> wanted;
+  if (Recording()) {
+    bool any = false;
+    for (const NDArray& x : all) {
+      const bool tracked =
+          IsTracked(x) && (GradReqOf(x) != GradReq::kNull || !GradOf(x));
+      wanted.push_back(tracked);
+      any |= tracked;
+    }
+    if (any) return CallRecorded(all, wanted);
+    wanted.clear();
+  }
+  const auto variant = Get(all, Training(), wanted);
+  GraphCall call(variant->compiled);
+  std::copy(all.begin(), all.end(), call.inputs.begin());
+  Arrays outputs;
+  const Device device = all.empty() ? CreationDevice() : all[0].device();
+  for (size_t k = 0; k < graph_.outputs.size(); ++k) {
+    const Spec& spec = call.graph().spec(call.graph().outputs[k]);
+    outputs.push_back(NDArray::Empty(spec.shape, spec.dtype, device));
+    call.outputs[k] = outputs.back();
+  }
+  call.Run(GraphCall::kForward);
+  return outputs;
+}
+
+Arrays GraphFunction::CallRecorded(std::span<const NDArray> inputs,
+                                   const std::vector<bool>& wanted) {
+  const auto variant = Get(inputs, Training(), wanted);
+  auto call = std::make_shared<GraphCall>(variant->compiled);
+  Arrays outputs;
+  const Device device = inputs[0].device();
+  for (size_t k = 0; k < graph_.outputs.size(); ++k) {
+    const Spec& spec = call->graph().spec(call->graph().outputs[k]);
+    outputs.push_back(NDArray::Empty(spec.shape, spec.dtype, device));
+    // Without the tape, so that the tape's node does not own itself.
+    call->outputs[k] = outputs.back().Detach();
+  }
+  std::copy(inputs.begin(), inputs.end(), call->inputs.begin());
+  call->Run(GraphCall::kForward);
+  const Ref<GraphFunction> self(this);
+  auto gradient = [self, variant, call, device,
+                   n = inputs.size()](const std::vector<NDArray>& douts) {
+    std::vector<NDArray> gradients(n);
+    if (Recording()) {
+      // Higher derivatives: the operators are recorded one by one.
+      const std::vector<NDArray> in(call->inputs.begin(), call->inputs.begin() + n);
+      std::vector<NDArray> wanted_arrays;
+      for (size_t i = 0; i < n; ++i)
+        if (variant->wanted[i]) wanted_arrays.push_back(in[i]);
+      const std::vector<NDArray> heads = self->Replay(in);
+      std::vector<NDArray> found =
+          Grad(heads, wanted_arrays, douts, true, true, variant->training);
+      size_t next = 0;
+      for (size_t i = 0; i < n; ++i)
+        if (variant->wanted[i]) gradients[i] = found[next++];
+      return gradients;
+    }
+    // What runs may overwrite the values of the forward part; a graph that is retained
+    // keeps its own.
+    std::shared_ptr<GraphCall> run = call;
+    if (RetainingGraph()) run = std::make_shared<GraphCall>(call->Copy());
+    for (size_t k = 0; k < variant->heads.size(); ++k)
+      if (variant->heads[k] >= 0) run->inputs[variant->heads[k]] = douts[k];
+    const Graph& graph = run->graph();
+    for (size_t k = 0; k < variant->gradient_of.size(); ++k) {
+      const size_t place = self->graph_.outputs.size() + k;
+      const Spec& spec = graph.spec(graph.outputs[place]);
+      const NDArray g = NDArray::Empty(spec.shape, spec.dtype, device);
+      run->outputs[place] = g;
+      gradients[variant->gradient_of[k]] = g;
+    }
+    run->Run(GraphCall::kBackward);
+    run->Release();
+    for (size_t k = 0; k < variant->gradient_of.size(); ++k)
+      run->outputs[self->graph_.outputs.size() + k] = NDArray();
+    return gradients;
+  };
+  RecordCustom(name_, inputs, outputs, std::move(gradient));
+  return outputs;
+}
+
+// The graph's operators, called one after the other.
+std::vector<NDArray> GraphFunction::Replay(std::span<const NDArray> inputs) const {
+  std::vector<Arrays> values(graph_.size());
+  for (size_t i = 0; i < inputs.size(); ++i)
+    values[graph_.inputs[i]].push_back(inputs[i]);
+  for (size_t id = 0; id < graph_.size(); ++id) {
+    const GraphNode& node = graph_.nodes[id];
+    if (node.is_input()) continue;
+    SmallVector<NDArray, 4> in;
+    for (GraphEntry e : node.inputs) in.push_back(values[e.node][e.index]);
+    values[id] = Invoke(*node.op, node.params, in);
+  }
+  std::vector<NDArray> outputs;
+  for (GraphEntry e : graph_.outputs) outputs.push_back(values[e.node][e.index]);
+  return outputs;
+}
+
+}  // namespace plait

@@ -1,0 +1,62 @@
+// GraphFunction: a graph called like an operator: a hybridized block.
+//
+// Each combination of input shapes, dtypes, mode and wanted gradients is compiled once
+// and kept. A recorded call is one node of the tape; its backward part runs the same
+// compiled graph. Where higher derivatives are wanted, the graph's operators are called
+// one by one instead.
+//
+// Thread safety: calls may come from several threads at once.
+
+#ifndef PLAIT_RUN_GRAPH_FUNCTION_H_
+#define PLAIT_RUN_GRAPH_FUNCTION_H_
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "graph/symbol.h"
+#include "run/compiled_graph.h"
+#include "run/invoke.h"
+
+namespace plait {
+
+class GraphFunction : public RefCounted<GraphFunction> {
+ public:
+  GraphFunction(const Symbol& symbol, std::string name);
+  // A graph that was traced; `constants` are arrays for its last inputs.
+  GraphFunction(Graph graph, std::vector<NDArray> constants, std::string name);
+
+  // Arrays by the graph's inputs, but for constants. New output arrays.
+  Arrays Call(std::span<const NDArray> inputs);
+
+  int num_inputs() const {
+    return static_cast<int>(graph_.inputs.size() - constants_.size());
+  }
+
+ private:
+  struct Variant {
+    Specs specs;
+    bool training;
+    std::vector<bool> wanted;  // empty: no gradients
+    Ref<const CompiledGraph> compiled;
+    std::vector<int> heads;        // by output: the input of its head gradient, or -1
+    std::vector<int> gradient_of;  // by output after the graph's: which input
+  };
+  std::shared_ptr<const Variant> Get(std::span<const NDArray> inputs, bool training,
+                                     const std::vector<bool>& wanted);
+  std::shared_ptr<const Variant> Compile(std::span<const NDArray> inputs, bool training,
+                                         const std::vector<bool>& wanted) const;
+  Arrays CallRecorded(std::span<const NDArray> inputs, const std::vector<bool>& wanted);
+  std::vector<NDArray> Replay(std::span<const NDArray> inputs) const;
+
+  const Graph graph_;
+  const std::vector<NDArray> constants_;
+  const std::string name_;
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<const Variant>> variants_;  // under mutex_
+};
+
+}  // namespace plait
+
+#endif  // PLAIT_RUN_GRAPH_FUNCTION_H_
