@@ -10,6 +10,8 @@
 #include "cpu/pointwise.h"
 #include "dlpack.h"
 #include "engine/engine.h"
+#include "graph/math.h"
+#include "graph/trace.h"
 #include "ndarray/array_file.h"
 #include "run/invoke.h"
 #include "run/tape.h"
@@ -18,6 +20,18 @@ namespace nb = nanobind;
 
 namespace plait::python {
 namespace {
+
+// A view of a traced array: operators that give the same elements.
+NDArray TracedView(const NDArray& a, const Shape& shape, int64_t offset) {
+  Value x(a);
+  if (shape.size() != a.size()) {
+    x = Make("slice_axis", {reshape(x, {a.size()})},
+             {{"axis", Attr(0)},
+              {"begin", Attr(offset)},
+              {"end", Attr(offset + shape.size())}});
+  }
+  return reshape(x, shape).array();
+}
 
 Device DeviceOf(int type, int id) {
   return {static_cast<DeviceType>(type), static_cast<int16_t>(id)};
@@ -145,12 +159,15 @@ void BindArrays(nb::module_& m) {
         Check(offset >= 0 && offset + s.size() <= a.size(), ErrorKind::kIndex,
               "view: shape ", s, " at element ", offset,
               " reaches beyond an array of shape ", a.shape());
+        if (Tracer::Current() != nullptr) return TracedView(a, s, offset);
         return a.View(s, offset);
       },
       "An array of another shape on the same memory, from an element on; not "
       "recorded.");
   m.def("detach", &NDArray::Detach);
   m.def("shares_memory", &NDArray::SharesMemory);
+  m.def("same_array",
+        [](const NDArray& a, const NDArray& b) { return a.body() == b.body(); });
   m.def(
       "rebind",
       [](nb::handle target, const NDArray& source) { ArrayOf(target.ptr()) = source; },

@@ -16,6 +16,7 @@ void BindAutograd(nanobind::module_& m);
 void BindCustom(nanobind::module_& m);
 void BindProfiler(nanobind::module_& m);
 void BindExecutor(nanobind::module_& m);
+void BindGraph(nanobind::module_& m);
 void BindSymbol(nanobind::module_& m);
 void BindSystem(nanobind::module_& m);
 void BindTrain(nanobind::module_& m);

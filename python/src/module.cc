@@ -63,6 +63,7 @@ NB_MODULE(_plait, m) {
   BindCustom(m);
   BindProfiler(m);
   BindExecutor(m);
+  BindGraph(m);
   BindSymbol(m);
   BindSystem(m);
   BindTrain(m);

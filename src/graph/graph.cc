@@ -18,6 +18,7 @@ Graph GraphOf(const Symbol& symbol) {
     GraphNode node;
     node.op = from->op;
     node.params = from->params;
+    node.parsed = true;
     node.name = from->name;
     for (const SymbolEntry& in : from->inputs)
       node.inputs.push_back({ids.at(in.node.get()), in.index});
@@ -67,6 +68,11 @@ std::string Dump(const Graph& graph) {
   }
   text << '\n';
   return text.str();
+}
+
+bool PrefersKernel(const OpDef& op, const Params& params, const Specs& in) {
+  if (op.pointwise_if || op.cpu.empty() || !op.cpu[0].declines) return false;
+  return op.cpu[0].declines(params.get(), in, {}) == nullptr;
 }
 
 void PointwiseTypes(const OpDef& op, const Params& params, const Specs& in,

@@ -28,6 +28,8 @@ struct GraphNode {
   SmallVector<GraphEntry, 3> inputs;
   SmallVector<Spec, 1> outputs;  // hidden ones too
   SmallVector<int, 1> mutates;   // inputs that this node writes
+  bool parsed =
+      false;  // params came from texts, so that texts tell whether they are equal
   // For the planner and the executor.
   bool backward = false;   // runs when gradients are asked for
   bool recompute = false;  // a forward value that backward may compute again
@@ -59,6 +61,9 @@ std::string Dump(const Graph& graph);
 // What follows for one call from what is known of inputs and outputs; unknown shapes
 // and dtypes are no errors. Throws kValue or kType where facts contradict each other.
 void InferPartial(const OpDef& op, const Params& params, Specs& in, Specs& out);
+
+// Whether a call of a pointwise operator goes to its kernel all the same.
+bool PrefersKernel(const OpDef& op, const Params& params, const Specs& in);
 
 // The dtypes of a pointwise operator's outputs for inputs of known dtypes.
 void PointwiseTypes(const OpDef& op, const Params& params, const Specs& in, Specs& out);

@@ -47,11 +47,13 @@ class Fusion {
  private:
   // ------------------------------------------------------------ groups
 
-  static bool IsFusable(const GraphNode& node) {
+  bool IsFusable(const GraphNode& node) const {
     if (node.is_input() || !node.op->IsPointwise(*node.params)) return false;
     if (node.inputs.empty() || static_cast<int>(node.inputs.size()) > kMaxInputs / 2)
       return false;
-    return true;
+    Specs in;
+    for (GraphEntry e : node.inputs) in.push_back(graph_.spec(e));
+    return !PrefersKernel(*node.op, *node.params, in);
   }
   // Nodes that write inputs stay alone: others may read what they overwrite.
   bool Joins(int id) const { return join_ && graph_.nodes[id].mutates.empty(); }

@@ -39,6 +39,11 @@ class Inference {
         any = true;
       }
     }
+    // Sizes of 0 that nobody told otherwise are 0.
+    zeros_are_unknown_ = false;
+    for (size_t i = 0; i < graph_.size(); ++i) {
+      if (graph_.nodes[i].inputs.empty()) any |= Visit(i);
+    }
     if (any) Sweep();
   }
 
@@ -67,7 +72,7 @@ class Inference {
     } catch (const Error& e) {
       Fail(e.kind(), e.what(), " (", Path(node), ")");
     }
-    if (source) {
+    if (source && zeros_are_unknown_) {
       for (Spec& spec : out) ZerosAreUnknown(spec.shape);
     }
     bool changed = false, all = true;
@@ -119,6 +124,7 @@ class Inference {
 
   Graph& graph_;
   std::vector<bool> done_;
+  bool zeros_are_unknown_ = true;
 };
 
 // MXNet's hint: 0 is an unknown size, () an unknown rank.

@@ -55,6 +55,9 @@ std::string KeyOf(const GraphNode& node) {
   std::string key = std::to_string(reinterpret_cast<uintptr_t>(node.op));
   for (GraphEntry e : node.inputs)
     key += ' ' + std::to_string(e.node) + '.' + std::to_string(e.index);
+  // Parameters made by code may differ in what no text shows.
+  if (!node.parsed)
+    return key + '@' + std::to_string(reinterpret_cast<uintptr_t>(node.params.get()));
   for (const Field& field : node.op->fields)
     key += '|' + FormatAttr(field.access->Get(node.params->get()));
   return key;

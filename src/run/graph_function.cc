@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "graph/trace.h"
 #include "passes/gradient.h"
 #include "passes/infer.h"
 #include "run/grad_node.h"
@@ -88,6 +89,11 @@ std::shared_ptr<const GraphFunction::Variant> GraphFunction::Compile(
 Arrays GraphFunction::Call(std::span<const NDArray> inputs) {
   Check(static_cast<int>(inputs.size()) == num_inputs(), ErrorKind::kType, name_,
         ": got ", inputs.size(), " arrays; ", num_inputs(), " were expected");
+  if (Tracer::Current() != nullptr) {  // part of a larger graph
+    Arrays outputs;
+    for (NDArray& y : Replay(inputs)) outputs.push_back(std::move(y));
+    return outputs;
+  }
   std::vector<NDArray> all(inputs.begin(), inputs.end());
   all.insert(all.end(), constants_.begin(), constants_.end());
   std::vector<bool> wanted;

@@ -116,7 +116,7 @@ bool GoesToKernel(const OpDef& op, const Params& params, std::span<const NDArray
   if (op.pointwise_if || op.cpu.empty() || !op.cpu[0].declines) return false;
   Specs specs;
   for (const NDArray& x : in) specs.push_back({x.shape(), x.dtype()});
-  return op.cpu[0].declines(params.get(), specs, {}) == nullptr;
+  return PrefersKernel(op, params, specs);
 }
 
 class ImperativeInvoker final : public Invoker {

@@ -11,7 +11,7 @@ from . import (
     trainer,
     utils,
 )
-from .block import Block, HybridBlock, SymbolBlock
+from .block import Block, HybridBlock
 from .parameter import Constant, DeferredInitializationError, Parameter, ParameterDict
 from .trainer import Trainer
 
@@ -42,4 +42,8 @@ _LAZY = ("contrib", "data", "model_zoo", "rnn")
 def __getattr__(name):
     if name in _LAZY:
         return importlib.import_module("%s.%s" % (__name__, name))
+    if name == "SymbolBlock":  # symbols are imported when they are needed
+        from .symbol_block import SymbolBlock
+
+        return SymbolBlock
     raise AttributeError("module %r has no attribute %r" % (__name__, name))

@@ -14,7 +14,7 @@ from .naming import BlockScope
 from .parameter import DeferredInitializationError, Parameter, ParameterDict
 from .utils import HookHandle, _indent
 
-__all__ = ["Block", "HybridBlock", "SymbolBlock"]
+__all__ = ["Block", "HybridBlock"]
 
 _NDArray = nd.NDArray
 _DEFAULT_INIT = initializer.Uniform()
@@ -317,9 +317,15 @@ class HybridBlock(Block):
             self._clear_cached_op()
 
     def _clear_cached_op(self):
-        self.__dict__["_graph"] = (
-            graph.trace(self, self._flags) if self._active else None
-        )
+        own = self.__dict__
+        own.pop("forward", None)
+        if not self._active:
+            own["_graph"] = None
+        elif type(self).forward is HybridBlock.forward:
+            own["_graph"] = graph.SymbolGraph()
+        else:  # a class with a forward() of its own, which the trace stands before
+            own["_graph"] = graph.TracedForward()
+            own["forward"] = graph.Forwarding(self)
 
     def register_child(self, block, name=None):
         if not isinstance(block, HybridBlock):
@@ -383,7 +389,13 @@ class HybridBlock(Block):
     def forward(self, x, *args):
         """Runs the traced graph, or hybrid_forward with plait.nd and the parameters."""
         if self._graph is not None:
-            return self._graph(x, *args)
+            return self._graph(self, x, *args)
+        return self._forward_untraced(x, *args)
+
+    def _forward_untraced(self, x, *args):
+        """hybrid_forward with plait.nd and the parameters, or a class's own forward."""
+        if type(self).forward is not HybridBlock.forward:
+            return type(self).forward(self, x, *args)
         if not isinstance(x, _NDArray):
             return self._forward_other(x, args)
         params = {}
@@ -480,23 +492,9 @@ class HybridBlock(Block):
         )
 
 
-class SymbolBlock(HybridBlock):
-    """A block made of a symbol: comes with symbols, in a later release."""
+def __getattr__(name):
+    if name == "SymbolBlock":
+        from .symbol_block import SymbolBlock
 
-    def __init__(self, outputs, inputs, params=None):
-        raise NotYetError(
-            "SymbolBlock comes with symbols, in a later release; build the network "
-            "from gluon.nn and use load_parameters"
-        )
-
-    @staticmethod
-    def imports(
-        symbol_file,
-        input_names,
-        param_file=None,
-        ctx=None,
-        allow_missing=False,
-        ignore_extra=False,
-    ):
-        """Loads an exported network: comes with symbols."""
-        return SymbolBlock(None, input_names)
+        return SymbolBlock
+    raise AttributeError("module %r has no attribute %r" % (__name__, name))

@@ -1,39 +1,274 @@
-"""The seam between HybridBlock and traced graphs: all that a symbolic executor has to
-fill in.
+"""Traced graphs of hybridized blocks: tracing, running, composing and exporting."""
 
-Until there is one, trace() gives nothing and a hybridized block runs imperatively,
-which gives the same results.
-"""
+import warnings
+import weakref
 
+from .. import _plait
 from .. import ndarray as nd
-from ..error import NotYetError
+from ..base import NotImplementedForSymbol
+from ..error import MXNetError, MXNetTypeError, MXNetValueError
+from .utils import shape_is_known
+
+_NDArray = nd.NDArray
 
 
-def trace(block, flags):
-    """A callable graph(x, *args) to run instead of block.hybrid_forward, or None.
+class Forwarding:
+    """forward() of a hybridized block whose class has a forward() of its own."""
 
-    Called when a block is hybridized and again when its structure changes; `flags` are
-    the options of hybridize(). Tracing itself waits for the first call, when shapes are
-    known.
+    def __init__(self, block):
+        self._block = weakref.ref(block)  # a block does not own itself
+
+    def __call__(self, x, *args):
+        block = self._block()
+        return block._graph(block, x, *args)
+
+
+class SymbolGraph:
+    """A block's symbol, its parameters in the symbol's order, and the function that
+    runs it.
+
+    hybrid_forward is called once with symbols. Where it cannot take them, since it
+    looks at shapes, it is called with placeholder arrays instead, for each combination
+    of shapes.
     """
-    return None
+
+    def __init__(self):
+        self._function = None
+        self._traced = None  # what runs where symbols do not do
+        self.inputs = None  # variables
+        self.symbol = None
+        self._in_format = self._out_format = None
+        self._slots = None  # for each input of the symbol: a Parameter or a number
+
+    def set_symbol(self, inputs, in_format, symbol, out_format):
+        """Takes a symbol that was made elsewhere."""
+        self.inputs, self._in_format = inputs, in_format
+        self.symbol, self._out_format = symbol, out_format
+
+    def __call__(self, block, x, *args):
+        if self._traced is not None:
+            return self._traced(block, x, *args)
+        if not args and type(x) is _NDArray and self._in_format == [0]:
+            flat = (x,)
+        else:
+            flat, in_format = flatten((x, *args), "input")
+            if any(not isinstance(a, (_NDArray, type(None))) for a in flat):
+                return self._compose(block, x, args)
+            self._check_format(block, flat, in_format)
+            flat = [a for a in flat if a is not None]
+        if self._function is None:
+            if _plait.is_tracing():
+                return block._forward_untraced(x, *args)
+            self._prepare(block, flat, (x, *args))
+            if self._traced is not None:
+                return self._traced(block, x, *args)
+        arrays = [
+            flat[slot] if type(slot) is int else slot._array for slot in self._slots
+        ]
+        for array in arrays:
+            if array is None:
+                arrays = self._arrays_on(flat)
+                break
+        outputs = self._function(arrays)
+        if self._out_format == 0:
+            return outputs[0]
+        return regroup(outputs, self._out_format)
+
+    def _check_format(self, block, flat, in_format):
+        if self._in_format is not None and in_format != self._in_format:
+            raise MXNetValueError(
+                "%s: Invalid input format %s: the hybridized block was first called "
+                "with the structure %s (0 is an array, -1 None); the same was expected"
+                % (block.name, in_format, self._in_format)
+            )
+
+    def _arrays_on(self, flat):
+        """The inputs where parameters are on several contexts, or not made yet."""
+        ctx = flat[0].context
+        return [
+            flat[slot] if type(slot) is int else slot.data(ctx) for slot in self._slots
+        ]
+
+    # Tracing.
+
+    def _prepare(self, block, flat, args):
+        try:
+            self.build(block, args)
+        except (NotImplementedForSymbol, AttributeError, TypeError):
+            # Not a matter of symbols alone, perhaps: then this says what is wrong.
+            self._traced = TracedForward()
+            self._in_format = None
+            return
+        symbol = self.symbol
+        places = {v.name: i for i, v in enumerate(self.inputs)}
+        params = {p.name: p for p in block.collect_params().values()}
+        slots = []
+        for name in symbol.list_inputs():
+            if name in places:
+                slots.append(places[name])
+            elif name in params:
+                slots.append(params[name])
+            else:
+                raise MXNetValueError(
+                    "%s: the traced graph has the variable %s, which is neither an "
+                    "input nor a parameter of the block" % (block.name, name)
+                )
+        self._finish_params(block, flat, [s for s in slots if type(s) is not int])
+        self._slots = slots
+        self._function = _plait.graph_function(symbol.handle, block.name)
+
+    def build(self, block, args):
+        """Makes the symbol from sample arguments, if there is none yet."""
+        if self.symbol is not None:
+            return
+        from .. import symbol
+
+        flat, in_format = flatten(args, "input")
+        count = sum(a is not None for a in flat)
+        if count == 0:
+            raise MXNetValueError(
+                "%s: all inputs are None; an NDArray was expected" % block.name
+            )
+        names = iter(["data"] if count == 1 else ["data%d" % i for i in range(count)])
+        variables = [None if a is None else symbol.var(next(names)) for a in flat]
+        grouped = regroup(variables, in_format)
+        out = compose(block, grouped[0], grouped[1:])
+        outputs, self._out_format = flatten(out, "output")
+        self._in_format = in_format
+        self.inputs = [v for v in variables if v is not None]
+        self.symbol = symbol.Group(outputs)
+
+    def _finish_params(self, block, flat, params):
+        """Makes parameters whose shapes follow from those of the inputs."""
+        deferred = [p for p in params if p._data is None and p._deferred_init]
+        if not deferred:
+            return
+        known = {v.name: a.shape for v, a in zip(self.inputs, flat)}
+        args, _, aux = self.symbol.infer_shape_partial(**known)
+        shapes = dict(zip(self.symbol.list_arguments(), args))
+        shapes.update(zip(self.symbol.list_auxiliary_states(), aux))
+        for param in deferred:
+            shape = shapes[param.name]
+            if not shape or not shape_is_known(shape):
+                raise MXNetValueError(
+                    "%s: the shape %s of Parameter '%s' does not follow from the "
+                    "inputs; give the parameter its full shape"
+                    % (block.name, shape, param.name)
+                )
+            param.shape = shape
+            param._finish_deferred_init()
+
+    def _compose(self, block, x, args):
+        if self.symbol is None:
+            return compose(block, x, args)
+        flat, in_format = flatten((x, *args), "input")
+        self._check_format(block, flat, in_format)
+        named = {v.name: s for v, s in zip(self.inputs, flat)}
+        return regroup(list(self.symbol(**named)), self._out_format)
+
+
+class TracedForward:
+    """Graphs of a block's Python code, traced with placeholder arrays: one for each
+    combination of shapes, dtypes and mode. Code may look at shapes, not at values."""
+
+    symbol = None
+
+    def __init__(self):
+        self._graphs = {}
+
+    def __call__(self, block, x, *args):
+        flat, in_format = flatten((x, *args), "input")
+        arrays = [a for a in flat if a is not None]
+        if any(not isinstance(a, _NDArray) for a in arrays) or _plait.is_tracing():
+            return block._forward_untraced(x, *args)
+        key = (
+            str(in_format),
+            _plait.is_training(),
+            *((a.shape, a._dtype_name) for a in arrays),
+        )
+        if key not in self._graphs:
+            self._graphs[key] = self._trace(block, flat, in_format, (x, *args))
+        function, slots, out_format = self._graphs[key]
+        if function is None:
+            return block._forward_untraced(x, *args)
+        ctx = arrays[0].context
+        inputs = arrays + [s if type(s) is _NDArray else s.data(ctx) for s in slots]
+        outputs = function(inputs)
+        return outputs[0] if out_format == 0 else regroup(outputs, out_format)
+
+    def _trace(self, block, flat, in_format, args):
+        """(function, parameters or arrays beside the inputs, structure of outputs)."""
+        from .. import autograd
+
+        params = list(block.collect_params().values())
+        if any(p._data is None and p._deferred_init for p in params):
+            with autograd.pause(autograd.is_training()):
+                block._forward_untraced(*args)  # finds their shapes
+        ctx = next(a for a in flat if a is not None).context
+        trace = _plait.Trace()
+        try:
+            inputs = [
+                None if a is None else trace.input("data%d" % i, a)
+                for i, a in enumerate(flat)
+            ]
+            grouped = regroup(inputs, in_format)
+            out = block._forward_untraced(*grouped)
+            outputs, out_format = flatten(out, "output")
+            function, captured = trace.finish(outputs, block.name)
+        except MXNetError as error:
+            if "while a graph is traced" not in str(error):
+                raise
+            warnings.warn(
+                "%s: forward() needs values and runs as it is, without a graph: %s"
+                % (block.name, error),
+                stacklevel=5,
+            )
+            return None, None, None
+        finally:
+            trace.abandon()
+        slots = []
+        for array in captured:
+            owner = None
+            for p in params:
+                if p._data is not None and _plait.same_array(array, p.data(ctx)):
+                    owner = p
+            slots.append(array if owner is None else owner)
+        return function, slots, out_format
 
 
 def compose(block, x, args):
     """The symbol that `block` makes of symbol inputs."""
-    raise ValueError(
-        "%s: got %s; expected an NDArray among the inputs (symbols come with a "
-        "later release)"
-        % (block.name, ", ".join(type(a).__name__ for a in (x,) + tuple(args)))
-    )
+    from .. import symbol
+
+    flat, _ = flatten((x, *args), "input")
+    if any(not isinstance(a, (symbol.Symbol, type(None))) for a in flat):
+        raise MXNetTypeError(
+            "%s: got %s; NDArrays or Symbols were expected, not both"
+            % (block.name, ", ".join(type(a).__name__ for a in flat))
+        )
+    params = {name: param.var() for name, param in block._reg_params.items()}
+    with block.name_scope():
+        return block.hybrid_forward(symbol, x, *args, **params)
 
 
 def export(block, path, epoch, remove_amp_cast):
     """Writes the traced graph and its parameters."""
-    raise NotYetError(
-        "export: writing %s-symbol.json needs a traced graph, which comes with "
-        "symbols; use save_parameters" % path
-    )
+    graph = block._graph
+    if graph is None or graph.symbol is None:
+        raise RuntimeError(
+            "Please first call block.hybridize() and then run forward with this block "
+            "at least once before calling export."
+        )
+    graph.symbol.save("%s-symbol.json" % path, remove_amp_cast=remove_amp_cast)
+    arguments = set(graph.symbol.list_arguments())
+    auxiliary = set(graph.symbol.list_auxiliary_states())
+    arrays = {}
+    for param in block.collect_params().values():
+        if param.name in arguments:
+            arrays["arg:" + param.name] = param._reduce()
+        elif param.name in auxiliary:
+            arrays["aux:" + param.name] = param._reduce()
+    nd.save("%s-%04d.params" % (path, epoch), arrays)
 
 
 def first_array(x, args):
@@ -46,3 +281,42 @@ def first_array(x, args):
             if found is not None:
                 return found
     return None
+
+
+def flatten(args, what):
+    """(list of arrays or symbols, structure): 0 stands for one, n > 0 for a symbol of n
+    outputs, -1 for None, a list for a list."""
+    from ..symbol import Symbol
+
+    if isinstance(args, _NDArray):
+        return [args], 0
+    if isinstance(args, Symbol):
+        count = len(args)
+        return [args], count if count > 1 else 0
+    if args is None:
+        return [None], -1
+    if not isinstance(args, (list, tuple)):
+        raise MXNetValueError(
+            "When hybridized, the %s of HybridBlock must be (nested) list of Symbol or "
+            "NDArray, but got %s of type %s" % (what, args, type(args))
+        )
+    flat, structure = [], []
+    for arg in args:
+        items, inner = flatten(arg, what)
+        flat.extend(items)
+        structure.append(inner)
+    return flat, structure
+
+
+def regroup(flat, structure):
+    """The nested structure that flatten() took apart."""
+    items = iter(flat)
+
+    def build(inner):
+        if isinstance(inner, list):
+            return [build(i) for i in inner]
+        if inner > 0:
+            return [next(items) for _ in range(inner)]
+        return next(items)
+
+    return build(structure)

@@ -9,7 +9,7 @@ from .. import _plait
 from ..attribute import AttrScope
 from ..base import NotImplementedForSymbol
 from ..context import current_context
-from ..error import MXNetError, MXNetTypeError, MXNetValueError
+from ..error import MXNetError, MXNetOSError, MXNetTypeError, MXNetValueError
 from ..name import NameManager
 from ..ndarray._core import dtype_name
 from ..ndarray.ndarray import _DTYPE_MX_TO_NP, _DTYPE_NP_TO_MX
@@ -504,8 +504,11 @@ def load(fname):
     """The symbol of a JSON file, of MXNet 0.7 to 1.9 or of Plait."""
     if not isinstance(fname, str):
         raise TypeError("fname need to be string")
-    with open(fname, encoding="utf-8") as file:
-        text = file.read()
+    try:
+        with open(fname, encoding="utf-8") as file:
+            text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise MXNetOSError("symbol: %s cannot be read: %s" % (fname, error)) from None
     try:
         return load_json(text)
     except MXNetError as error:

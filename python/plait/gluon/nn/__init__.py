@@ -1,6 +1,6 @@
 """Layers: dense, convolution, pooling, normalisation, activations and containers."""
 
-from ..block import Block, HybridBlock, SymbolBlock
+from ..block import Block, HybridBlock
 from . import activations, basic_layers, conv_layers
 from .activations import ELU, GELU, SELU, Activation, LeakyReLU, PReLU, Swish
 from .basic_layers import *  # noqa: F403
@@ -15,9 +15,16 @@ __all__ = (
         "conv_layers",
         "Block",
         "HybridBlock",
-        "SymbolBlock",
     ]
     + activations.__all__
     + _basic
     + _conv
 )
+
+
+def __getattr__(name):
+    if name == "SymbolBlock":
+        from ..symbol_block import SymbolBlock
+
+        return SymbolBlock
+    raise AttributeError("module %r has no attribute %r" % (__name__, name))
