@@ -388,14 +388,18 @@ class HybridBlock(Block):
 
     def forward(self, x, *args):
         """Runs the traced graph, or hybrid_forward with plait.nd and the parameters."""
-        if self._graph is not None:
+        if self._graph is not None and self._graph.runs_hybrid_forward:
             return self._graph(self, x, *args)
-        return self._forward_untraced(x, *args)
+        return self._forward_hybrid(x, *args)
 
     def _forward_untraced(self, x, *args):
-        """hybrid_forward with plait.nd and the parameters, or a class's own forward."""
+        """What a graph stands for: a class's own forward, or hybrid_forward."""
         if type(self).forward is not HybridBlock.forward:
             return type(self).forward(self, x, *args)
+        return self._forward_hybrid(x, *args)
+
+    def _forward_hybrid(self, x, *args):
+        """hybrid_forward with plait.nd and the parameters."""
         if not isinstance(x, _NDArray):
             return self._forward_other(x, args)
         params = {}

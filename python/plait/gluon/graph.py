@@ -32,6 +32,8 @@ class SymbolGraph:
     of shapes.
     """
 
+    runs_hybrid_forward = True
+
     def __init__(self):
         self._function = None
         self._traced = None  # what runs where symbols do not do
@@ -172,6 +174,7 @@ class TracedForward:
     combination of shapes, dtypes and mode. Code may look at shapes, not at values."""
 
     symbol = None
+    runs_hybrid_forward = False
 
     def __init__(self):
         self._graphs = {}
