@@ -122,7 +122,7 @@ class Initializer:
             getattr(self, "_init_" + kind)(name, arr)
 
     def _init_bilinear(self, name, arr):
-        _core.init_weight("bilinear", self, name, arr)
+        _core.init_weight("bilinear", self, name or "", arr)
 
     def _init_loc_bias(self, _, arr):
         check(
@@ -158,7 +158,7 @@ class Initializer:
             raise NotImplementedError(
                 "%s: _init_weight is not implemented" % type(self).__name__
             )
-        _core.init_weight(self._kind, self, name, arr)
+        _core.init_weight(self._kind, self, name or "", arr)
 
     def _init_default(self, name, _):
         raise ValueError(

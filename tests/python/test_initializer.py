@@ -58,6 +58,12 @@ def test_bilinear_weights():
     assert (filled(I.Bilinear(), (2, 1, 4, 4)) == np.outer(row, row)).all()
 
 
+def test_a_weight_needs_no_name():
+    arr = nd.zeros((1, 1, 2, 2))
+    I.Bilinear()._init_weight(None, arr)
+    assert arr.asnumpy().ravel().tolist() == [1, 0, 0, 0]
+
+
 def test_lstm_bias():
     assert filled(I.LSTMBias(2.0), (8,)).tolist() == [0, 0, 2, 2, 0, 0, 0, 0]
 

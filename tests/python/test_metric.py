@@ -87,6 +87,14 @@ def test_likelihoods():
         value(M.CrossEntropy(), [3, 1], pred)
 
 
+def test_likelihoods_equal_numpy_in_single_precision():
+    pred = np.array([[0.2, 0.3, 0.5], [0.6, 0.1, 0.3]], dtype="float32")
+    mean = float(-np.log(pred[[0, 1], [2, 1]]).sum()) / 2
+    nll, perplexity = M.NegativeLogLikelihood(), M.Perplexity(None)
+    assert value(nll, [2, 1], pred) == pytest.approx(mean, rel=1e-7)
+    assert value(perplexity, [2, 1], pred) == pytest.approx(math.exp(mean), rel=1e-7)
+
+
 def test_errors_average_over_batches():
     for metric, values in (
         (M.MAE(), (1.0, 3.0)),

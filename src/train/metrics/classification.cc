@@ -119,18 +119,8 @@ class Perplexity final : public Measure {
   void Add(std::span<const View> labels, std::span<const View> preds,
            std::span<double> sums) const override {
     for (size_t k = 0; k < preds.size(); ++k) {
-      const std::vector<double> wanted = NumbersOf(labels[k]);
-      const AxisSizes s = SizesAround(preds[k].shape(), axis);
-      for (size_t i = 0; i < wanted.size(); ++i) {
-        if (ignore_label && wanted[i] == *ignore_label) continue;
-        const int64_t label = std::clamp<int64_t>(ClassOf(wanted[i]), 0,
-                                                  std::max<int64_t>(s.along, 1) - 1);
-        const auto place = static_cast<int64_t>(i);
-        const double p = NumberAt(
-            preds[k], (place / s.inner * s.along + label) * s.inner + place % s.inner);
-        sums[0] -= std::log(p < 1e-10 ? 1e-10 : p);
-        sums[1] += 1;
-      }
+      VisitComputed(preds[k].dtype,
+                    [&]<typename T>() { AddPair<T>(labels[k], preds[k], sums); });
     }
   }
   double ValueOf(std::span<const double> sums) const override {
@@ -145,6 +135,26 @@ class Perplexity final : public Measure {
     Check(label.size() == s.outer * s.inner, "perplexity: shape mismatch: labels ",
           label.shape(), " vs. predictions ", pred.shape(), "; ", s.outer * s.inner,
           " labels were expected");
+  }
+
+ private:
+  template <typename T>
+  void AddPair(const View& labels, const View& pred, std::span<double> sums) const {
+    const std::vector<double> wanted = NumbersOf(labels);
+    const AxisSizes s = SizesAround(pred.shape(), axis);
+    const int64_t last = std::max<int64_t>(s.along, 1) - 1;
+    BlockSum<T> sum;
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      if (ignore_label && wanted[i] == *ignore_label) continue;
+      const int64_t label = std::clamp<int64_t>(ClassOf(wanted[i]), 0, last);
+      const auto place = static_cast<int64_t>(i);
+      const auto p = static_cast<T>(NumberAt(
+          pred, (place / s.inner * s.along + label) * s.inner + place % s.inner));
+      const auto least = static_cast<T>(1e-10);
+      sum.Add(-std::log(p < least ? least : p));
+      sums[1] += 1;
+    }
+    sums[0] += sum.Total();
   }
 };
 [[maybe_unused]] const Kind& perplexity = AddKind<Measure, Perplexity>({
@@ -163,16 +173,8 @@ class Likelihood final : public Measure {
   void Add(std::span<const View> labels, std::span<const View> preds,
            std::span<double> sums) const override {
     for (size_t k = 0; k < preds.size(); ++k) {
-      const int64_t classes = preds[k].shape()[1];
-      const std::vector<int64_t> wanted = ClassesOf(labels[k]);
-      for (size_t i = 0; i < wanted.size(); ++i) {
-        const int64_t label = wanted[i] < 0 ? wanted[i] + classes : wanted[i];
-        Check(label >= 0 && label < classes, ErrorKind::kIndex, kind().name, ": label ",
-              wanted[i], " is out of range for ", classes, " classes");
-        const double p = NumberAt(preds[k], static_cast<int64_t>(i) * classes + label);
-        sums[0] -= std::log(p + eps);
-      }
-      sums[1] += static_cast<double>(wanted.size());
+      VisitComputed(preds[k].dtype,
+                    [&]<typename T>() { AddPair<T>(labels[k], preds[k], sums); });
     }
   }
 
@@ -181,6 +183,24 @@ class Likelihood final : public Measure {
     Check(pred.shape().rank() == 2, kind().name, ": predictions have shape ",
           pred.shape(), "; two axes were expected");
     CheckSizes(kind().name, label, pred, pred.shape()[0]);
+  }
+
+ private:
+  template <typename T>
+  void AddPair(const View& labels, const View& pred, std::span<double> sums) const {
+    const int64_t classes = pred.shape()[1];
+    const std::vector<int64_t> wanted = ClassesOf(labels);
+    BlockSum<T> sum;
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      const int64_t label = wanted[i] < 0 ? wanted[i] + classes : wanted[i];
+      Check(label >= 0 && label < classes, ErrorKind::kIndex, kind().name, ": label ",
+            wanted[i], " is out of range for ", classes, " classes");
+      const auto p =
+          static_cast<T>(NumberAt(pred, static_cast<int64_t>(i) * classes + label));
+      sum.Add(-std::log(p + static_cast<T>(eps)));
+    }
+    sums[0] += sum.Total();
+    sums[1] += static_cast<double>(wanted.size());
   }
 };
 [[maybe_unused]] const Kind& cross_entropy = AddKind<Measure, Likelihood>({

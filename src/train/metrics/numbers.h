@@ -26,6 +26,39 @@ inline double NumberAt(const View& x, int64_t i) {
       x.dtype, [&]<typename T>() { return static_cast<double>(x.data<const T>()[i]); });
 }
 
+// The type in which numbers of a dtype are computed and added up, as NumPy does: so
+// that values are those that a program computes to compare with.
+template <typename F>
+auto VisitComputed(DType dtype, F&& f) {
+  return dtype == DType::kFloat64 ? f.template operator()<double>()
+                                  : f.template operator()<float>();
+}
+
+// A sum in the type T of up to kBlock numbers; more are added up block by block.
+template <typename T>
+class BlockSum {
+ public:
+  void Add(T x) {
+    block_ += x;
+    if (++count_ % kBlock == 0) Flush();
+  }
+  double Total() {
+    Flush();
+    return static_cast<double>(static_cast<T>(total_));
+  }
+
+ private:
+  static constexpr int64_t kBlock = 64;
+  void Flush() {
+    total_ += static_cast<double>(block_);
+    block_ = 0;
+  }
+
+  T block_ = 0;
+  double total_ = 0;
+  int64_t count_ = 0;
+};
+
 // Labels are cut to integers; what no integer holds is a class that nobody predicts.
 inline int64_t ClassOf(double number) {
   return std::abs(number) < 9e15 ? static_cast<int64_t>(number) : int64_t{-1} << 60;
