@@ -1,5 +1,6 @@
 """Modules of MXNet's tree that a later release brings: any use of them says so."""
 
+import importlib
 import importlib.abc
 import importlib.machinery
 import sys
@@ -19,6 +20,29 @@ _HINTS = {
     "torch": "the Torch bridge of old MXNet is not offered; exchange arrays by DLPack",
 }
 
+# Modules inside of them, which old programs import by name.
+_INSIDE = {
+    "contrib": (
+        "amp",
+        "autograd",
+        "io",
+        "ndarray",
+        "onnx",
+        "quantization",
+        "svrg_optimization",
+        "symbol",
+        "tensorboard",
+        "tensorrt",
+        "text",
+    ),
+    "contrib.amp": ("amp", "lists", "loss_scaler"),
+    "contrib.svrg_optimization": ("svrg_module", "svrg_optimizer"),
+    "contrib.text": ("embedding", "utils", "vocab"),
+}
+_LATER = frozenset(_HINTS) | {
+    "%s.%s" % (package, name) for package, names in _INSIDE.items() for name in names
+}
+
 
 class LaterModule(types.ModuleType):
     """A module that imports, and raises NotYetError as soon as a name of it is used."""
@@ -26,6 +50,8 @@ class LaterModule(types.ModuleType):
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
+        if name in _INSIDE.get(self.__name__.partition(".")[2], ()):
+            return importlib.import_module("%s.%s" % (self.__name__, name))
         raise NotYetError(
             "%s.%s is not in this release of Plait; %s"
             % (self.__name__, name, _HINTS[self.__name__.split(".")[1]])
@@ -37,8 +63,9 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def find_spec(self, fullname, path=None, target=None):
         package, _, name = fullname.partition(".")
-        if package == __package__ and name in _HINTS:
-            return importlib.machinery.ModuleSpec(fullname, self)
+        if package == __package__ and name in _LATER:
+            inside = name in _INSIDE
+            return importlib.machinery.ModuleSpec(fullname, self, is_package=inside)
         return None
 
     def create_module(self, spec):

@@ -133,7 +133,7 @@ def test_bad_files_say_what_is_wrong(tmp_path):
     loaded = mx.mod.Module.load(prefix, 0)
     with pytest.raises(mx.MXNetError):
         loaded.bind([("data", (4, 6))], [("softmax_label", (4,))])
-    with pytest.raises(mx.MXNetError):
+    with pytest.raises(OSError, match="net-0001.params"):
         mx.mod.Module.load(prefix, 1)
-    with pytest.raises(mx.MXNetError):
+    with pytest.raises(OSError, match="nowhere-symbol.json"):
         mx.mod.Module.load(str(tmp_path / "nowhere"), 0)

@@ -1,5 +1,6 @@
 """The package itself: lazy modules, the alias mxnet, contexts, names, switches."""
 
+import importlib
 import os
 import subprocess
 import sys
@@ -47,6 +48,16 @@ def test_unknown_names_are_attribute_errors():
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         mx.nothing  # noqa: B018
     assert not hasattr(mx, "nothing")
+
+
+def test_modules_inside_later_packages_can_be_imported():
+    from plait.contrib.amp import amp
+
+    assert amp.__name__ == "plait.contrib.amp.amp"
+    with pytest.raises(NotImplementedError, match="contrib.amp.amp.init is not in"):
+        amp.init()
+    with pytest.raises(ImportError):
+        importlib.import_module("plait.contrib.nonsense")
 
 
 def test_modules_of_later_releases_say_so():
