@@ -23,7 +23,15 @@ class Executor:
     """
 
     def __init__(
-        self, symbol, ctx, arg_arrays, grad_arrays, grad_req, aux_arrays, group2ctx=None
+        self,
+        symbol,
+        ctx,
+        arg_arrays,
+        grad_arrays,
+        grad_req,
+        aux_arrays,
+        group2ctx=None,
+        outputs=(),
     ):
         self._symbol = symbol
         self._ctx = ctx
@@ -50,12 +58,14 @@ class Executor:
             arrays.append(array)
             grads.append(grad)
             requests.append(0 if grad is None else _REQUESTS[grad_req[name]])
-        self._handle = _plait.bind(symbol.handle, arrays, grads, requests)
+        self._handle = _plait.bind(
+            symbol.handle, arrays, grads, requests, list(outputs)
+        )
         self.outputs = self._handle.outputs()
 
     def forward(self, is_train=False, **kwargs):
         """Computes and returns the outputs; keyword arguments are copied into arguments
-        first. backward() needs is_train=True."""
+        first. backward() is for is_train=True; else it computes them again."""
         for name, value in kwargs.items():
             self._assign(name, value)
         self._handle.forward(bool(is_train))
@@ -191,6 +201,7 @@ class Executor:
             self._grad_req,
             [resized(*x) for x in zip(auxiliary, self.aux_arrays, aux_shapes)],
             self._group2ctx,
+            self.outputs,
         )
 
     def memory_plan(self, is_train=True):

@@ -26,11 +26,12 @@ nb::list ListOf(const std::vector<NDArray>& arrays) {
 }
 
 std::unique_ptr<Executor> Bind(const Symbol& symbol, const nb::list& inputs,
-                               const nb::list& grads, const std::vector<int>& reqs) {
+                               const nb::list& grads, const std::vector<int>& reqs,
+                               const nb::list& outputs) {
   std::vector<GradReq> requests;
   for (int r : reqs) requests.push_back(static_cast<GradReq>(r));
   return std::make_unique<Executor>(symbol, ArraysFrom(inputs), ArraysFrom(grads),
-                                    std::move(requests));
+                                    std::move(requests), ArraysFrom(outputs));
 }
 
 }  // namespace

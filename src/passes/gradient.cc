@@ -37,6 +37,7 @@ class GradientPass {
       result.gradients.push_back(any ? tracer_.EntryOf(douts[0].array())
                                      : GraphEntry{});
     }
+    result.partials = std::move(partials_);
     return result;
   }
 
@@ -91,7 +92,8 @@ class GradientPass {
     SmallVector<bool, 4> wanted;
     for (GraphEntry e : inputs) {
       in_specs.push_back(graph_.spec(e));
-      wanted.push_back(needed_[e.node]);
+      wanted.push_back(needed_[e.node] ||
+                       (request_.partials && IsFloat(in_specs.back().dtype)));
     }
     for (const Spec& spec : graph_.nodes[id].outputs) out_specs.push_back(spec);
     if (op.zero_gradient) {
@@ -116,8 +118,17 @@ class GradientPass {
     args.wanted = wanted;
     args.training = request_.training;
     Values dx = op.gradient(params->get(), args);
+    if (request_.partials) Record(id, in_specs, dx);
     for (size_t i = 0; i < inputs.size() && i < dx.size(); ++i) {
-      if (wanted[i] && dx[i]) Accumulate(inputs[i], std::move(dx[i]));
+      if (needed_[inputs[i].node] && dx[i]) Accumulate(inputs[i], std::move(dx[i]));
+    }
+  }
+
+  void Record(int id, const Specs& in_specs, const Values& dx) {
+    for (size_t i = 0; i < in_specs.size(); ++i) {
+      if (!IsFloat(in_specs[i].dtype)) continue;
+      const Value value = i < dx.size() && dx[i] ? dx[i] : zeros(in_specs[i]);
+      partials_.push_back({id, static_cast<int>(i), tracer_.EntryOf(value.array())});
     }
   }
 
@@ -127,6 +138,7 @@ class GradientPass {
   Tracer tracer_;
   std::vector<bool> needed_;
   std::vector<SmallVector<Value, 1>> douts_;
+  std::vector<GradientResult::Partial> partials_;
 };
 
 }  // namespace

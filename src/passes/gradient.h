@@ -14,6 +14,7 @@ struct GradientRequest {
   std::vector<bool> head_given;  // by output: a new input holds its head gradient;
                                  // else it is ones
   bool training = true;
+  bool partials = false;  // to be told what each node gives to each of its inputs
 };
 
 struct GradientResult {
@@ -21,6 +22,12 @@ struct GradientResult {
   std::vector<GraphEntry> gradients;
   // The new inputs, by output; -1 where the head gradient is ones.
   std::vector<int> head_inputs;
+  struct Partial {
+    int node;   // one that gradients flow through
+    int input;  // by position in its inputs; floats only
+    GraphEntry gradient;
+  };
+  std::vector<Partial> partials;
 };
 
 // REQUIRES: the graph is fully inferred. New nodes are marked `backward`. Throws

@@ -7,14 +7,14 @@
 
 #include "graph/math.h"
 #include "graph/trace.h"
-#include "passes/gradient.h"
 #include "passes/infer.h"
 #include "run/invoke.h"
 
 namespace plait {
 
 Executor::Executor(const Symbol& symbol, std::vector<NDArray> inputs,
-                   std::vector<NDArray> grads, std::vector<GradReq> reqs)
+                   std::vector<NDArray> grads, std::vector<GradReq> reqs,
+                   const std::vector<NDArray>& outputs)
     : symbol_(symbol),
       inferred_(GraphOf(symbol)),
       inputs_(std::move(inputs)),
@@ -43,9 +43,15 @@ Executor::Executor(const Symbol& symbol, std::vector<NDArray> inputs,
   Check(FullyInferred(inferred_, &missing),
         "bind: shapes do not follow from the arrays ", missing);
   const Device device = inputs_.empty() ? CreationDevice() : inputs_[0].device();
-  for (GraphEntry e : inferred_.outputs) {
-    const Spec& spec = inferred_.spec(e);
-    outputs_.push_back(NDArray::Empty(spec.shape, spec.dtype, device));
+  for (size_t k = 0; k < inferred_.outputs.size(); ++k) {
+    const Spec& spec = inferred_.spec(inferred_.outputs[k]);
+    const bool reuse = k < outputs.size() && outputs[k].dtype() == spec.dtype &&
+                       outputs[k].size() >= spec.shape.size();
+    outputs_.push_back(reuse ? outputs[k]
+                                   .Reshape({outputs[k].size()})
+                                   .Slice(0, spec.shape.size())
+                                   .Reshape(spec.shape)
+                             : NDArray::Empty(spec.shape, spec.dtype, device));
   }
 }
 
@@ -54,18 +60,20 @@ bool Executor::WantsGradients() const {
                      [](GradReq r) { return r != GradReq::kNull; });
 }
 
-Executor::Compiled Executor::Compile(bool is_train) const {
+Executor::Compiled Executor::Compile(bool is_train, bool gradients) const {
   Compiled compiled;
   Graph graph = inferred_;
   CompileOptions options;
+  GradientResult result;
   options.training = is_train;
-  if (is_train && WantsGradients()) {
+  if (gradients) {
     GradientRequest request;
-    request.training = true;
+    request.training = is_train;
     for (GradReq req : reqs_) request.wanted.push_back(req != GradReq::kNull);
     request.head_given.assign(graph.outputs.size(), true);
+    request.partials = monitor_ != nullptr;
     const std::vector<int> variables = graph.inputs;
-    const GradientResult result = AddGradients(graph, request);
+    result = AddGradients(graph, request);
     const auto number = [&](int node) {
       const auto it = std::find(graph.inputs.begin(), graph.inputs.end(), node);
       return static_cast<int>(it - graph.inputs.begin());
@@ -96,13 +104,14 @@ Executor::Compiled Executor::Compile(bool is_train) const {
       options.input_of_output.push_back(old);
     }
   }
-  if (monitor_) Watch(graph, compiled, options);
+  if (monitor_) Watch(graph, result, compiled, options);
   compiled.graph = CompiledGraph::Compile(std::move(graph), options);
   return compiled;
 }
 
 // Every value becomes an output; nothing is fused away.
-void Executor::Watch(Graph& graph, Compiled& compiled, CompileOptions& options) const {
+void Executor::Watch(Graph& graph, const GradientResult& gradients, Compiled& compiled,
+                     CompileOptions& options) const {
   options.disabled = {"fuse", "identity", "cse"};
   const std::vector<SymbolNode*> nodes = symbol_.Nodes();
   for (int id = 0; id < static_cast<int>(nodes.size()); ++id) {
@@ -113,12 +122,23 @@ void Executor::Watch(Graph& graph, Compiled& compiled, CompileOptions& options) 
       graph.outputs.push_back({id, i});
     }
   }
+  for (const GradientResult::Partial& partial : gradients.partials) {
+    const bool several = nodes[partial.node]->inputs.size() > 1;
+    compiled.watched_backward.push_back(
+        {nodes[partial.node]->name + "_backward_output" +
+             (several ? std::to_string(partial.input) : ""),
+         static_cast<int>(graph.outputs.size())});
+    graph.outputs.push_back(partial.gradient);
+  }
   options.input_of_output.resize(graph.outputs.size(), -1);
 }
 
-Executor::Compiled& Executor::Get(bool is_train) {
-  auto& place = compiled_[(is_train ? 1 : 0) + (monitor_ ? 2 : 0)];
-  if (!place) place = std::make_unique<Compiled>(Compile(is_train));
+Executor::Compiled& Executor::Get(bool is_train, bool gradients) {
+  auto& place = compiled_[(is_train ? 1 : gradients ? 2 : 0) + (monitor_ ? 3 : 0)];
+  if (!place) {
+    gradients &= WantsGradients();
+    place = std::make_unique<Compiled>(Compile(is_train, gradients));
+  }
   return *place;
 }
 
@@ -130,32 +150,41 @@ void Executor::Fill(GraphCall& call, const Compiled& compiled) const {
     call.outputs[outputs_.size() + k] = grad;
     if (compiled.old_gradient[k] >= 0) call.inputs[compiled.old_gradient[k]] = grad;
   }
-  for (const Compiled::Watched& w : compiled.watched) {
-    const Graph& graph = compiled.graph->graph();
-    const Spec& spec = graph.spec(graph.outputs[w.output]);
-    call.outputs[w.output] = NDArray::Empty(spec.shape, spec.dtype);
+  for (const auto* watched : {&compiled.watched, &compiled.watched_backward}) {
+    for (const Compiled::Watched& w : *watched) {
+      const Graph& graph = compiled.graph->graph();
+      const Spec& spec = graph.spec(graph.outputs[w.output]);
+      call.outputs[w.output] = NDArray::Empty(spec.shape, spec.dtype);
+    }
   }
 }
 
 void Executor::Forward(bool is_train) {
+  predicted_ = !is_train;
+  Run(is_train, is_train);
+  if (monitor_) Report(Get(is_train, is_train).watched, *call_);
+  if (!is_train) call_ = nullptr;
+}
+
+void Executor::Run(bool is_train, bool gradients) {
   call_ = nullptr;
-  const Compiled& compiled = Get(is_train);
+  const Compiled& compiled = Get(is_train, gradients);
   auto call = std::make_unique<GraphCall>(compiled.graph);
   Fill(*call, compiled);
   call->Run(GraphCall::kForward);
-  if (monitor_) Report(compiled, *call);
-  if (is_train) call_ = std::move(call);
+  call_ = std::move(call);
+  call_trains_ = is_train;
 }
 
 void Executor::Backward(const std::vector<NDArray>& head_gradients) {
-  Check(call_ != nullptr, ErrorKind::kRuntime,
-        "backward: no forward(is_train=True) has run since the last backward; one was "
-        "expected");
+  Check(call_ != nullptr || predicted_, ErrorKind::kRuntime,
+        "backward: no forward has run since the last backward; one was expected");
   if (!WantsGradients()) return;
   Check(head_gradients.size() <= outputs_.size(), "backward: got ",
         head_gradients.size(), " head gradients; at most ", outputs_.size(),
         " were expected");
-  const Compiled& compiled = Get(true);
+  if (call_ == nullptr) Run(false, true);
+  const Compiled& compiled = Get(call_trains_, true);
   ones_.resize(outputs_.size());
   for (size_t k = 0; k < compiled.heads.size(); ++k) {
     if (compiled.heads[k] < 0) continue;
@@ -171,23 +200,23 @@ void Executor::Backward(const std::vector<NDArray>& head_gradients) {
     call_->inputs[compiled.heads[k]] = head;
   }
   call_->Run(GraphCall::kBackward);
+  if (monitor_) Report(compiled.watched_backward, *call_);
   call_ = nullptr;
 }
 
 void Executor::SetMonitor(Monitor monitor, bool inputs) {
   monitor_ = std::move(monitor);
-  compiled_[2].reset();
-  compiled_[3].reset();
+  for (int i = 3; i < 6; ++i) compiled_[i].reset();
   monitor_inputs_ = inputs;
 }
 
-void Executor::Report(const Compiled& compiled, const GraphCall& call) const {
-  for (const Compiled::Watched& w : compiled.watched)
-    monitor_(w.name, call.outputs[w.output]);
+void Executor::Report(const std::vector<Compiled::Watched>& watched,
+                      const GraphCall& call) const {
+  for (const Compiled::Watched& w : watched) monitor_(w.name, call.outputs[w.output]);
 }
 
 Executor::PlanSizes Executor::SizesOfPlan(bool is_train) {
-  const Compiled& compiled = Get(is_train);
+  const Compiled& compiled = Get(is_train, is_train);
   const Graph& graph = compiled.graph->graph();
   std::vector<int> aliases(outputs_.size(), -1);
   aliases.insert(aliases.end(), compiled.old_gradient.begin(),
@@ -203,9 +232,9 @@ Executor::PlanSizes Executor::SizesOfPlan(bool is_train) {
 std::string Executor::DebugText() {
   std::ostringstream text;
   const bool train = WantsGradients();
-  text << Dump(Get(train).graph->graph());
-  const double megabytes =
-      static_cast<double>(Get(train).graph->plan().arena_bytes) / (1 << 20);
+  const CompiledGraph& graph = *Get(train, train).graph;
+  text << Dump(graph.graph());
+  const double megabytes = static_cast<double>(graph.plan().arena_bytes) / (1 << 20);
   text << "Total " << static_cast<int64_t>(megabytes + 0.5) << " MB allocated\n";
   text << "Total " << outputs_.size() << " outputs\n";
   return text.str();

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "graph/symbol.h"
+#include "passes/gradient.h"
 #include "run/compiled_graph.h"
 #include "run/tape.h"
 
@@ -20,8 +21,10 @@ class Executor {
  public:
   // Arrays by ListInputs(): arguments and auxiliary states. `grads` has empty handles
   // where `reqs` is kNull. Throws kValue or kType where they do not fit the symbol.
+  // The outputs take their memory from `outputs` where it is large enough.
   Executor(const Symbol& symbol, std::vector<NDArray> inputs,
-           std::vector<NDArray> grads, std::vector<GradReq> reqs);
+           std::vector<NDArray> grads, std::vector<GradReq> reqs,
+           const std::vector<NDArray>& outputs = {});
 
   const std::vector<NDArray>& inputs() const { return inputs_; }
   const std::vector<NDArray>& grads() const { return grads_; }
@@ -30,11 +33,13 @@ class Executor {
   // Computes the outputs, into the same arrays each time.
   void Forward(bool is_train);
   // Writes gradients into the grad arrays. Head gradients by output; where they are
-  // missing, or empty handles, ones are taken. REQUIRES: a Forward(true) before it.
+  // missing, or empty handles, ones are taken. REQUIRES: a Forward before it; where
+  // that was for prediction it is run again, as nothing was kept.
   void Backward(const std::vector<NDArray>& head_gradients);
 
   // Called with the name and value of every output of every node, after each forward;
-  // with `inputs`, of variables too. Null: no more.
+  // with `inputs`, of variables too. After each backward, with NODE_backward_output and
+  // the number of an input, and the gradient that the node gives to it. Null: no more.
   using Monitor = std::function<void(const std::string& name, const NDArray& value)>;
   void SetMonitor(Monitor monitor, bool inputs);
 
@@ -55,22 +60,28 @@ class Executor {
       std::string name;
       int output;
     };
-    std::vector<Watched> watched;  // for the monitor
+    std::vector<Watched> watched, watched_backward;  // for the monitor
   };
-  Compiled& Get(bool is_train);
-  Compiled Compile(bool is_train) const;
+  Compiled& Get(bool is_train, bool gradients);
+  Compiled Compile(bool is_train, bool gradients) const;
+  void Run(bool is_train, bool gradients);
   void Fill(GraphCall& call, const Compiled& compiled) const;
-  void Watch(Graph& graph, Compiled& compiled, CompileOptions& options) const;
-  void Report(const Compiled& compiled, const GraphCall& call) const;
+  void Watch(Graph& graph, const GradientResult& gradients, Compiled& compiled,
+             CompileOptions& options) const;
+  void Report(const std::vector<Compiled::Watched>& watched,
+              const GraphCall& call) const;
   bool WantsGradients() const;
 
   Symbol symbol_;
   Graph inferred_;
   std::vector<NDArray> inputs_, grads_, outputs_;
   std::vector<GradReq> reqs_;
-  std::unique_ptr<Compiled> compiled_[4];  // for prediction and training; monitored
-  std::unique_ptr<GraphCall> call_;        // a forward that waits for its backward
-  std::vector<NDArray> ones_;              // by output, made when they are needed
+  // For prediction, training, gradients of a prediction; the same monitored.
+  std::unique_ptr<Compiled> compiled_[6];
+  std::unique_ptr<GraphCall> call_;  // a forward that waits for its backward
+  bool call_trains_ = false;
+  bool predicted_ = false;     // whether the last forward was for prediction
+  std::vector<NDArray> ones_;  // by output, made when they are needed
   Monitor monitor_;
   bool monitor_inputs_ = false;
 };
