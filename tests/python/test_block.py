@@ -345,7 +345,6 @@ def test_export_needs_a_graph_and_inputs_are_arrays(tmp_path):
         net(3)
 
 
-
 def test_summary_counts_parameters(capsys):
     net = mlp()
     net.initialize()

@@ -10,8 +10,6 @@ from module_parts import a_batch, assert_same, blobs, bound, iterator, mlp, valu
 import plait as mx
 from plait import nd
 
-pytest.importorskip("plait.executor")
-
 
 def test_fit_learns_and_logs(caplog):
     caplog.set_level(logging.INFO)

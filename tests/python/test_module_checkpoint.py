@@ -12,8 +12,6 @@ from module_parts import a_batch, assert_same, bound, values
 import plait as mx
 from plait import nd
 
-pytest.importorskip("plait.executor")
-
 GOLDEN = np.load(Path(__file__).parent.parent / "golden" / "mxnet-1.9.1-module.npz")
 OPTIMIZERS = {
     "mlp": ("sgd", {"learning_rate": 0.1, "momentum": 0.9}),

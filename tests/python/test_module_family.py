@@ -10,8 +10,6 @@ from module_parts import a_batch, assert_same, blobs, iterator, mlp, values
 import plait as mx
 from plait import nd
 
-pytest.importorskip("plait.executor")
-
 WORDS = 12
 
 

@@ -1,16 +1,10 @@
 """The symbolic recurrent cells: shapes, values against NumPy, weights, checkpoints."""
 
-import importlib.util
-
 import numpy as np
 import pytest
 
 import plait as mx
 from plait import nd
-
-needs_executor = pytest.mark.skipif(
-    importlib.util.find_spec("plait.executor") is None, reason="no executor yet"
-)
 
 
 def sigmoid(x):
@@ -19,7 +13,6 @@ def sigmoid(x):
 
 def evaluate(outputs, batch=2, width=3, steps=3, merged=False):
     """(outputs as arrays, arguments) of unrolled outputs, with random weights."""
-    pytest.importorskip("plait.executor")
     outputs = outputs if merged else mx.sym.Group(outputs)
     executor = outputs.simple_bind(mx.cpu(), data=(batch, steps, width))
     for name, array in executor.arg_dict.items():
@@ -88,7 +81,6 @@ def test_merged_outputs_and_time_first():
     assert len(listed) == 2 and len(states) == 1
 
 
-@needs_executor
 @pytest.mark.parametrize("mode", ["rnn_relu", "rnn_tanh", "lstm", "gru"])
 @pytest.mark.parametrize("bidirectional", [False, True])
 def test_a_fused_cell_is_its_single_cells(mode, bidirectional):

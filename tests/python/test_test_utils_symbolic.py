@@ -6,8 +6,6 @@ import pytest
 import plait as mx
 from plait import test_utils as tu
 
-pytest.importorskip("plait.executor")
-
 X = np.array([[0.5, -1.0], [2.0, 3.0]], dtype="float32")
 
 
