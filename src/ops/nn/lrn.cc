@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "base/parallel.h"
 #include "graph/math.h"
@@ -29,19 +30,31 @@ bool Infer(const P& p, Specs& in, Specs& out) {
   return true;
 }
 
-// out = map(sum of each window of values `in(n, c, s)` over channels, n, c, s).
+// Calls out(i, sum of the window of values in(i) over channels) for every element i.
+// Reads a strip of all channels before it writes there: in and out may share memory.
 template <typename A, typename In, typename Out>
 void Windows(const P& p, const Shape& x, In&& in, Out&& out) {
   const int64_t channels = x[1], inner = x.size(2, x.rank()), half = p.nsize / 2;
-  ParallelFor(x[0] * channels, 1, [&](int64_t first, int64_t last) {
-    for (int64_t plane = first; plane < last; ++plane) {
-      const int64_t c = plane % channels;
-      const int64_t from = std::max<int64_t>(c - half, 0);
-      const int64_t to = std::min(c + half + 1, channels);
-      for (int64_t s = 0; s < inner; ++s) {
-        A total = 0;
-        for (int64_t k = from; k < to; ++k) total += in((plane - c + k) * inner + s);
-        out(plane * inner + s, total);
+  constexpr int64_t kStripValues = 8192;  // they stay in the first cache
+  const int64_t width =
+      std::clamp<int64_t>(kStripValues / std::max<int64_t>(channels, 1), 1, 64);
+  const int64_t strips = (inner + width - 1) / width;
+  ParallelFor(x[0] * strips, 1, [&](int64_t first, int64_t last) {
+    std::vector<A> values(channels * width);
+    for (int64_t strip = first; strip < last; ++strip) {
+      const int64_t at = strip % strips * width, n = std::min(width, inner - at);
+      const int64_t start = strip / strips * channels * inner + at;
+      for (int64_t c = 0; c < channels; ++c)
+        for (int64_t s = 0; s < n; ++s)
+          values[c * width + s] = in(start + c * inner + s);
+      for (int64_t c = 0; c < channels; ++c) {
+        const int64_t from = std::max<int64_t>(c - half, 0);
+        const int64_t to = std::min(c + half + 1, channels);
+        for (int64_t s = 0; s < n; ++s) {
+          A total = 0;
+          for (int64_t k = from; k < to; ++k) total += values[k * width + s];
+          out(start + c * inner + s, total);
+        }
       }
     }
   });
@@ -62,16 +75,15 @@ void Plain(const P& p, const KernelArgs& args) {
   VisitFloat(args.out[0].dtype, [&]<typename T>() {
     using A = Accumulate<T>;
     const T* x = args.in[0].data<const T>();
-    T *y = args.out[0].data<T>(), *norm = args.out[1].data<T>();
+    T* y = args.out[0].data<T>();
     const A alpha = static_cast<A>(p.alpha) / p.nsize, k = static_cast<A>(p.knorm);
     const A power = -static_cast<A>(p.beta);
     Windows<A>(
         p, args.in[0].shape(),
         [&](int64_t i) { return static_cast<A>(x[i]) * static_cast<A>(x[i]); },
         [&](int64_t i, A total) {
-          const A n = k + alpha * total;
-          norm[i] = static_cast<T>(n);
-          y[i] = static_cast<T>(static_cast<A>(x[i]) * std::pow(n, power));
+          y[i] =
+              static_cast<T>(static_cast<A>(x[i]) * std::pow(k + alpha * total, power));
         });
   });
 }
@@ -79,21 +91,15 @@ void Plain(const P& p, const KernelArgs& args) {
 Value WindowSum(const P& p, const Value& x);
 
 // y = x N^-b with N = k + a/n W(x^2), and the window sum W its own transpose:
-// dx = dy N^-b + 2 a/n x W(dN), dN = -b dy x N^(-b-1) + what comes for N itself.
+// dx = dy N^-b + 2 a/n x W(dN), dN = -b dy x N^(-b-1). N is computed again: it would
+// cost as much memory as x to keep.
 Values Gradient(const P& p, const GradArgs& g) {
-  const Value &x = g.in(0), &norm = g.out(1);
-  Value dx, dn;
-  if (g.has_dout(0)) {
-    const Value scaled = g.dout(0) * power(norm, -p.beta);
-    dx = scaled;
-    dn = scaled * x / norm * -p.beta;
-  }
-  if (g.has_dout(1)) dn = dn ? dn + g.dout(1) : g.dout(1);
-  if (dn) {
-    const Value term = x * WindowSum(p, dn) * (2.0 * p.alpha / p.nsize);
-    dx = dx ? dx + term : term;
-  }
-  return {dx};
+  const Value &x = g.in(0), &dy = g.dout(0);
+  const double scale = static_cast<double>(p.alpha) / p.nsize;
+  const Value norm = WindowSum(p, x * x) * scale + static_cast<double>(p.knorm);
+  const Value scaled = dy * power(norm, -p.beta);
+  const Value dn = scaled * x / norm * -p.beta;
+  return {scaled + x * WindowSum(p, dn) * (2 * scale)};
 }
 
 const OpDef& lrn = Register<P>({
@@ -102,21 +108,20 @@ const OpDef& lrn = Register<P>({
         "Divides x by (knorm + alpha / nsize * sum(x^2))^beta, summed over the nsize "
         "nearest channels.",
     .inputs = {{"data", Types::kFloats, "x of shape (batch, channels, ...)."}},
-    .outputs = {{"output", Types::kFloats, "Of the shape of x."},
-                {"tmp_norm", Types::kFloats, "What is raised to beta."}},
+    .outputs = {{"output", Types::kFloats, "Of the shape of x."}},
     .params = {{"alpha", &P::alpha, "Scale of the sum."},
                {"beta", &P::beta, "The exponent."},
                {"knorm", &P::knorm, "Added to the sum."},
                Required("nsize", &P::nsize, "Number of channels in a window; odd.")},
-    .visible_outputs = [](const P&) { return 1; },
     .infer = Infer,
     .gradient = Gradient,
-    .uses = {.in = 0b1, .out = 0b10},
+    .uses = {.in = 0b1, .out = 0},
     .cpu = {{"plain", Plain}},
     .cost =
         [](const P& p, const Specs& in, const Specs&) {
           return (20.0 + p.nsize) * static_cast<double>(in[0].shape.size());
         },
+    .in_place = {{0, 0}},
     .samples = {{{Normal({2, 5, 2, 2})}, {.alpha = 0.5f, .nsize = 3}},
                 {{Normal({1, 4, 3})},
                  {.alpha = 0.1f, .beta = 0.5f, .knorm = 1, .nsize = 5}},
