@@ -6,7 +6,9 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings.h"
+#include "convert.h"
 #include "run/executor.h"
+#include "run/plan_sizes.h"
 
 namespace nb = nanobind;
 
@@ -32,6 +34,25 @@ std::unique_ptr<Executor> Bind(const Symbol& symbol, const nb::list& inputs,
   for (int r : reqs) requests.push_back(static_cast<GradReq>(r));
   return std::make_unique<Executor>(symbol, ArraysFrom(inputs), ArraysFrom(grads),
                                     std::move(requests), ArraysFrom(outputs));
+}
+
+// Shapes, dtypes' numbers and whether gradients are wanted, in the order of inputs.
+nb::dict PlanOf(const Symbol& symbol, const nb::list& shapes,
+                const std::vector<int>& dtypes, const std::vector<bool>& wanted,
+                bool training) {
+  Specs specs;
+  for (size_t i = 0; i < dtypes.size(); ++i)
+    specs.push_back(
+        {ShapeFromPython(nb::object(shapes[i]).ptr()), static_cast<DType>(dtypes[i])});
+  const PlanSizes s = SizesOfPlan(symbol, specs, wanted, training);
+  nb::dict d;
+  d["none"] = s.none;
+  d["inplace"] = s.inplace;
+  d["co_share"] = s.co_share;
+  d["both"] = s.both;
+  d["lower_bound"] = s.lower_bound;
+  d["unfused"] = s.unfused;
+  return d;
 }
 
 }  // namespace
@@ -64,6 +85,7 @@ void BindExecutor(nb::module_& m) {
            })
       .def("debug_text", &Executor::DebugText);
   m.def("bind", &Bind);
+  m.def("plan_sizes", &PlanOf);
 }
 
 }  // namespace plait::python

@@ -376,6 +376,16 @@ class Symbol:
             kwargs,
         )
 
+    def memory_plan(self, is_train=True, grad_req="write", type_dict=None, **kwargs):
+        """Bytes that the values between inputs and outputs need when the symbol is
+        bound to arguments of the given shapes, by strategy of the planner: a dict of
+        "none", "inplace", "co_share", "both", the "lower_bound" (the largest set of
+        values alive at once), and "unfused": none, with a value for each operator.
+        Allocates no arrays."""
+        from .memory_plan import memory_plan
+
+        return memory_plan(self, is_train, grad_req, type_dict, kwargs)
+
     def eval(self, ctx=None, **kwargs):
         """The outputs for the given arrays."""
         return self.bind(ctx or current_context(), kwargs).forward()
