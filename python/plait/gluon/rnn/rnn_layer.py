@@ -5,7 +5,7 @@ import re
 from ... import ndarray as nd
 from ..block import HybridBlock
 from . import rnn_cell
-from .sequence import is_array
+from .sequence import is_array, is_symbol, module_of
 
 __all__ = ["RNN", "LSTM", "GRU"]
 
@@ -133,7 +133,9 @@ class _RNNLayer(HybridBlock):
 
     def __call__(self, inputs, states=None, sequence_length=None, **kwargs):
         self.skip_states = states is None
-        if states is None:
+        if states is None and is_symbol(inputs):
+            states = self.begin_state(0, func=module_of(inputs).zeros)
+        elif states is None:
             states = self.begin_state(
                 inputs.shape[self._layout.find("N")],
                 ctx=inputs.context,

@@ -5,9 +5,23 @@ from ...base import _as_list
 from ...error import check
 
 
+def is_symbol(x):
+    """Whether x is a Symbol, whose shape is not known."""
+    return hasattr(x, "list_arguments")
+
+
 def is_array(x):
-    """Whether a sequence is one array rather than a list of steps."""
-    return isinstance(x, nd.NDArray)
+    """Whether a sequence is one array or symbol rather than a list of steps."""
+    return isinstance(x, nd.NDArray) or is_symbol(x)
+
+
+def module_of(x):
+    """plait.sym for a symbol or a list of symbols, plait.nd for arrays."""
+    if is_symbol(x) or (isinstance(x, (list, tuple)) and x and is_symbol(x[0])):
+        from ... import symbol
+
+        return symbol
+    return nd
 
 
 def format_sequence(length, inputs, layout, merge, in_layout=None):
@@ -15,7 +29,7 @@ def format_sequence(length, inputs, layout, merge, in_layout=None):
     it is.
 
     layout places time (T) and batch (N); in_layout is that of the inputs where it
-    differs.
+    differs. The batch size of symbols is 0.
     """
     check(
         inputs is not None,
@@ -24,19 +38,18 @@ def format_sequence(length, inputs, layout, merge, in_layout=None):
     )
     axis = layout.find("T")
     in_axis = axis if in_layout is None else in_layout.find("T")
+    F = module_of(inputs)
     if is_array(inputs):
-        batch_size = inputs.shape[layout.find("N")]
+        batch_size = 0 if is_symbol(inputs) else inputs.shape[layout.find("N")]
         if merge is False:
-            steps = inputs.shape[in_axis]
+            steps = length if is_symbol(inputs) else inputs.shape[in_axis]
             check(
                 length is None or length == steps,
                 "the sequence has %d steps; expected %s",
                 steps,
                 length,
             )
-            inputs = _as_list(
-                nd.split(inputs, axis=in_axis, num_outputs=steps, squeeze_axis=1)
-            )
+            inputs = _steps(F, inputs, steps, in_axis)
     else:
         check(
             length is None or len(inputs) == length,
@@ -44,13 +57,13 @@ def format_sequence(length, inputs, layout, merge, in_layout=None):
             len(inputs),
             length,
         )
-        batch_size = inputs[0].shape[0]
+        batch_size = 0 if is_symbol(inputs[0]) else inputs[0].shape[0]
         if merge is True:
-            inputs = nd.stack(*inputs, axis=axis)
+            inputs = F.stack(*inputs, axis=axis)
             in_axis = axis
     if is_array(inputs) and axis != in_axis:
-        inputs = nd.swapaxes(inputs, dim1=axis, dim2=in_axis)
-    return inputs, axis, nd, batch_size
+        inputs = F.swapaxes(inputs, dim1=axis, dim2=in_axis)
+    return inputs, axis, F, batch_size
 
 
 def mask_steps(F, data, length, valid_length, time_axis, merge):
@@ -62,26 +75,32 @@ def mask_steps(F, data, length, valid_length, time_axis, merge):
     )
     if merge:
         return masked
-    return _as_list(
-        F.split(masked, num_outputs=length, axis=time_axis, squeeze_axis=True)
-    )
+    return _steps(F, masked, length, time_axis)
+
+
+def _steps(F, x, length, axis):
+    """A list with one array or symbol for each step."""
+    parts = F.split(x, num_outputs=length, axis=axis, squeeze_axis=True)
+    return list(parts) if is_symbol(parts) else _as_list(parts)
 
 
 def reverse_steps(steps, length, valid_length=None):
     """The list of steps backwards, each sample within its valid length."""
     if valid_length is None:
         return list(reversed(steps))
-    turned = nd.SequenceReverse(
-        nd.stack(*steps, axis=0), sequence_length=valid_length, use_sequence_length=True
+    F = module_of(steps)
+    turned = F.SequenceReverse(
+        F.stack(*steps, axis=0), sequence_length=valid_length, use_sequence_length=True
     )
-    if length == 1:
-        return [turned[0]]
-    return list(nd.split(turned, axis=0, num_outputs=length, squeeze_axis=True))
+    return _steps(F, turned, length, 0)
 
 
 def first_states(cell, begin_state, inputs, batch_size):
     """begin_state, or the cell's own on the device of the inputs."""
     if begin_state is not None:
         return begin_state
+    F = module_of(inputs)
+    if F is not nd:
+        return cell.begin_state(func=F.zeros, batch_size=batch_size)
     with (inputs if is_array(inputs) else inputs[0]).context:
         return cell.begin_state(func=nd.zeros, batch_size=batch_size)
