@@ -63,12 +63,15 @@ class SymbolOp:
         from .symbol import Symbol
 
         inputs, named, attrs = [], {}, {}
+        skipped = False  # an input that is not given: those after it go by name
         for i, value in enumerate(args):
             if isinstance(value, Symbol):
-                inputs.append(value.handle)
+                if skipped and i < len(self.inputs):
+                    named[self.inputs[i]] = value.handle
+                else:
+                    inputs.append(value.handle)
             elif value is None or value is _Null:
-                if i < len(self.inputs) and not self.variable:
-                    inputs.append(None)
+                skipped = not self.variable
             else:
                 attrs[self._param_at(i, value)] = text_of(value)
         for key, value in kwargs.items():

@@ -477,7 +477,8 @@ def var(
         for key, value in AttrScope._current.value.get(attr).items()
     }
     if shape is not None:
-        attr["__shape__"] = str(tuple(int(s) for s in shape))
+        sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
+        attr["__shape__"] = str(tuple(int(s) for s in sizes))
     if lr_mult is not None:
         attr["__lr_mult__"] = str(lr_mult)
     if wd_mult is not None:

@@ -184,7 +184,7 @@ struct EmbeddingParams {
   int64_t input_dim = 0;
   int64_t output_dim = 0;
   DType dtype = DType::kFloat32;
-  bool sparse_grad = false;
+  bool sparse_grad = false, deterministic = false;
 };
 
 void EmbeddingTypes(const EmbeddingParams& p, Specs& in, Specs& out) {
@@ -210,41 +210,57 @@ bool InferEmbedding(const EmbeddingParams& p, Specs& in, Specs& out) {
   return Unify(data, in[0].shape);
 }
 
-[[maybe_unused]] const OpDef& embedding = Register<EmbeddingParams>({
-    .name = "Embedding",
-    .aliases = {"_npx_embedding", "_sparse_Embedding"},
-    .doc = "The rows of a weight that indices choose; one out of range means the "
-           "nearest row.",
-    .inputs = {{"data", Types::kAny, "Indices, of any shape."},
-               {"weight", Types::kAny, "Of shape (input_dim, output_dim)."}},
-    .outputs = {{"output", Types::kAny, "The shape of data, and output_dim."}},
-    .params = {Required<EmbeddingParams>("input_dim", &EmbeddingParams::input_dim,
-                                         "The number of rows of the weight."),
-               Required<EmbeddingParams>("output_dim", &EmbeddingParams::output_dim,
-                                         "The size of a row."),
-               {"dtype", &EmbeddingParams::dtype, "The dtype of the weight."},
-               {"sparse_grad", &EmbeddingParams::sparse_grad,
-                "Accepted, and without effect: the gradient of the weight is dense."}},
-    .types = EmbeddingTypes,
-    .infer = InferEmbedding,
-    .gradient = [](const EmbeddingParams& p, const GradArgs& g) -> Values {
-      if (!g.wants(1)) return {};
-      return {Value(),
-              TakeGradient(g.dout(0), g.in(0), 0, p.input_dim, IndexMode::kClip)};
-    },
-    .uses = {.in = 0b01},
-    .cpu = {{"plain",
-             [](const EmbeddingParams&, const KernelArgs& args) {
-               TakeAlong(args.in[1], args.in[0], 0, IndexMode::kClip, "Embedding",
-                         args.out[0]);
-             }}},
-    .cost = [](const EmbeddingParams&, const Specs&,
-               const Specs& out) { return CostOfOutput(out); },
-    .samples = {{{Integers({2, 3}, 0, 5), Normal({5, 4})}, {5, 4}},
-                {{Integers({4}, -3, 9, DType::kInt32), Normal({3, 2})},
-                 {.input_dim = 3, .output_dim = 2, .sparse_grad = true}},
-                {{Integers({0}, 0, 3), Normal({3, 2})}, {3, 2}}},
-});
+OpSpec<EmbeddingParams> EmbeddingSpec() {
+  return {
+      .name = "Embedding",
+      .aliases = {"_npx_embedding", "_sparse_Embedding"},
+      .doc =
+          "The rows of a weight that indices choose; one out of range means the "
+          "nearest row.",
+      .inputs = {{"data", Types::kAny, "Indices, of any shape."},
+                 {"weight", Types::kAny, "Of shape (input_dim, output_dim)."}},
+      .outputs = {{"output", Types::kAny, "The shape of data, and output_dim."}},
+      .params =
+          {Required<EmbeddingParams>("input_dim", &EmbeddingParams::input_dim,
+                                     "The number of rows of the weight."),
+           Required<EmbeddingParams>("output_dim", &EmbeddingParams::output_dim,
+                                     "The size of a row."),
+           {"dtype", &EmbeddingParams::dtype, "The dtype of the weight."},
+           {"sparse_grad", &EmbeddingParams::sparse_grad,
+            "Accepted, and without effect: the gradient of the weight is dense."}},
+      .types = EmbeddingTypes,
+      .infer = InferEmbedding,
+      .gradient = [](const EmbeddingParams& p, const GradArgs& g) -> Values {
+        if (!g.wants(1)) return {};
+        return {Value(),
+                TakeGradient(g.dout(0), g.in(0), 0, p.input_dim, IndexMode::kClip)};
+      },
+      .uses = {.in = 0b01},
+      .cpu = {{"plain",
+               [](const EmbeddingParams&, const KernelArgs& args) {
+                 TakeAlong(args.in[1], args.in[0], 0, IndexMode::kClip, "Embedding",
+                           args.out[0]);
+               }}},
+      .cost = [](const EmbeddingParams&, const Specs&,
+                 const Specs& out) { return CostOfOutput(out); },
+      .samples = {{{Integers({2, 3}, 0, 5), Normal({5, 4})}, {5, 4}},
+                  {{Integers({4}, -3, 9, DType::kInt32), Normal({3, 2})},
+                   {.input_dim = 3, .output_dim = 2, .sparse_grad = true}},
+                  {{Integers({0}, 0, 3), Normal({3, 2})}, {3, 2}}},
+  };
+}
+
+[[maybe_unused]] const bool kEmbeddingAdded = [] {
+  Register(EmbeddingSpec());
+  OpSpec<EmbeddingParams> sparse = EmbeddingSpec();
+  sparse.name = "_contrib_SparseEmbedding";
+  sparse.aliases = {};
+  sparse.params.back() = {
+      "deterministic", &EmbeddingParams::deterministic,
+      "Accepted: the gradient never depends on the order of threads."};
+  Register(sparse);
+  return true;
+}();
 
 }  // namespace
 }  // namespace plait
