@@ -235,9 +235,26 @@ void BindMetrics(nb::module_& m) {
         });
 }
 
+// The attributes of a kind of thing with their defaults, as a dict; required ones have
+// none.
+nb::dict DefaultsOf(const std::string& sort, const std::string& name) {
+  const Kind& kind = sort == "rule"          ? Rule::Kinds().At(name)
+                     : sort == "schedule"    ? Schedule::Kinds().At(name)
+                     : sort == "initializer" ? Initializer::Kinds().At(name)
+                                             : Measure::Kinds().At(name);
+  const std::unique_ptr<Named> thing = kind.make();
+  nb::dict defaults;
+  for (size_t i = 0; i < kind.fields.size(); ++i) {
+    if (kind.fields[i].required) continue;
+    defaults[kind.fields[i].name.c_str()] = nb::steal(AttrToPython(thing->GetField(i)));
+  }
+  return defaults;
+}
+
 }  // namespace
 
 void BindTrain(nb::module_& m) {
+  m.def("kind_defaults", &DefaultsOf, nb::arg("sort"), nb::arg("name"));
   BindRules(m);
   BindSchedules(m);
   BindInitializers(m);

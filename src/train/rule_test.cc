@@ -143,6 +143,20 @@ TEST(Rule, AdamFollowsAPlainLoop) {
   for (int j = 0; j < 3; ++j) EXPECT_NEAR(run.weights[j], w[j], 2e-5);
 }
 
+TEST(Rule, AdamWDecaysOutsideOfTheGradient) {
+  const auto rule = CreateNamed<Rule>(
+      "adamw", std::vector<NamedAttr>{{"rescale_grad", {0.5}}, {"epsilon", {0.0}}});
+  const NDArray w = Make({1}, {1}), g = Make({1}, {3});
+  const State state = rule->NewState(w);
+  const double lr = 0.1, wd = 0.2;
+  const int64_t t = 1;
+  rule->Apply({{&w, 1}, {&g, 1}, {&state, 1}, {&lr, 1}, {&wd, 1}, {&t, 1}, {}, lr});
+  // The first step has the length lr_t m / sqrt(v), which is lr, and lr_t wd of decay.
+  const double rate = 0.1 * std::sqrt(1 - 0.999) / (1 - 0.9);
+  EXPECT_NEAR(ValuesOf(w)[0], 1 - 0.1 - rate * 0.2, 1e-6);
+  EXPECT_NEAR(ValuesOf(state[0])[0], 0.1 * 1.5, 1e-6);
+}
+
 TEST(Rule, MasterCopiesKeepSmallSteps) {
   for (const char* name : {"sgd", "nag", "adam", "rmsprop", "lamb", "groupadagrad"}) {
     const Trained run =

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import plait as mx
-from plait import nd
+from plait import _plait, nd
 
 LR, WD, CLIP, SCALE = 0.1, 0.05, 0.4, 0.5
 
@@ -43,6 +43,14 @@ def adam(w, g, s, t):
     s["v"] = 0.999 * s["v"] + 0.001 * g * g
     rate = LR * math.sqrt(1 - 0.999**t) / (1 - 0.9**t)
     return w - rate * s["m"] / (np.sqrt(s["v"]) + 1e-8)
+
+
+def adamw(w, g, s, t):
+    g = clip(SCALE * g)
+    s["m"] = 0.9 * s["m"] + 0.1 * g
+    s["v"] = 0.999 * s["v"] + 0.001 * g * g
+    rate = LR * math.sqrt(1 - 0.999**t) / (1 - 0.9**t)
+    return w - rate * (s["m"] / (np.sqrt(s["v"]) + 1e-6) + WD * w)
 
 
 def adamax(w, g, s, t):
@@ -139,6 +147,7 @@ CASES = {
     "nag": (nag, {"momentum": 0.9}),
     "signum": (signum, {"wd_lh": 0.02}),
     "adam": (adam, {}),
+    "adamw": (adamw, {}),
     "adamax": (adamax, {}),
     "nadam": (nadam, {}),
     "adagrad": (adagrad, {}),
@@ -261,6 +270,69 @@ def test_a_subclass_with_its_own_update_is_used_for_lists_too():
     updater = mx.optimizer.get_updater(Half())
     updater([0, 1], [nd.zeros((1,)), nd.zeros((1,))], weights)
     assert [w.asscalar() for w in weights] == [1, 2]
+
+
+def test_subclasses_change_what_they_override():
+    class Doubled(mx.optimizer.SGD):
+        def update(self, index, weight, grad, state):
+            super().update(index, weight, 2 * grad, state)
+
+    class Slow(mx.optimizer.SGD):
+        def _get_lr(self, index):
+            return super()._get_lr(index) / 10
+
+    class FromOnes(mx.optimizer.SGD):
+        def create_state(self, index, weight):
+            return nd.ones_like(weight)
+
+    for klass, expected in ((Doubled, 0.8), (Slow, 0.99), (FromOnes, 1.8)):
+        momentum = 0.9 if klass is FromOnes else 0.0
+        for half in (False, True):
+            optimizer = klass(
+                learning_rate=0.1, momentum=momentum, multi_precision=half
+            )
+            dtype = "float16" if half else "float32"
+            weights = [nd.ones((2,), dtype=dtype), nd.ones((3,), dtype=dtype)]
+            grads = [nd.ones_like(w) for w in weights]
+            mx.optimizer.get_updater(optimizer)([0, 1], grads, weights)
+            for w in weights:
+                np.testing.assert_allclose(w.asnumpy(), expected, rtol=1e-3)
+
+
+def test_attributes_count_from_the_next_update_on():
+    optimizer = mx.optimizer.SGD(learning_rate=1.0)
+    w, g = nd.array([1.0]), nd.array([0.5])
+    optimizer.update(0, w, g, None)
+    optimizer.lr, optimizer.rescale_grad, optimizer.clip_gradient = 0.1, 4.0, 1.0
+    optimizer.update(0, w, g, None)
+    assert w.asscalar() == pytest.approx(1 - 0.5 - 0.1)
+
+
+def test_defaults_are_those_of_the_core():
+    def attributes(thing, names):
+        return {name: getattr(thing, name) for name in names}
+
+    for name in _plait.rule_names():
+        optimizer = mx.optimizer.create(name)
+        defaults = _plait.kind_defaults("rule", name)
+        changing = {"init_updates"} & set(defaults)
+        names = set(defaults) - changing
+        assert attributes(optimizer, names) == {n: defaults[n] for n in names}, name
+
+
+def test_wrong_arrays_are_refused():
+    optimizer = mx.optimizer.Adam()
+    w = nd.ones((2,))
+    state = optimizer.create_state(0, w)
+    with pytest.raises(ValueError, match=r"grad has shape \(3,\)"):
+        optimizer.update(0, w, nd.ones((3,)), state)
+    with pytest.raises(TypeError, match="grad float64; equal dtypes"):
+        optimizer.update(0, w, nd.ones((2,), dtype="float64"), state)
+    with pytest.raises(TypeError, match="got 2 arrays; 4 were expected"):
+        optimizer.update(0, w, nd.ones((2,)), None)
+    with pytest.raises(TypeError, match="a state holds a str"):
+        optimizer.update(0, w, nd.ones((2,)), ("mean", "variance"))
+    assert w.asnumpy().tolist() == [1, 1]
 
 
 def test_registry():

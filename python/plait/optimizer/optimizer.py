@@ -4,7 +4,7 @@ from ..ndarray import abs as NDabs
 from .adam import FTML, LAMB, Adam, Adamax, Nadam
 from .adaptive import AdaDelta, AdaGrad, Ftrl, RMSProp, Test
 from .base import Optimizer, create, register
-from .contrib import GroupAdaGrad  # noqa: F401
+from .contrib import AdamW, GroupAdaGrad  # noqa: F401
 from .large_batch import LARS, LBSGD
 from .sgd import DCASGD, NAG, SGD, SGLD, Signum, ccSGD
 from .updater import Updater, get_updater

@@ -61,6 +61,55 @@ class Adam final : public TwoMoments {
         With<Adam>(Betas<Adam>(), {{"epsilon", &Adam::epsilon, "Added to the root."}}),
 });
 
+// w -= lr_t (m / (sqrt(v) + epsilon) + wd w): the decay stands outside of the gradient.
+class AdamW final : public TwoMoments {
+ public:
+  double epsilon = 1e-6;
+  bool correct_bias = true;
+
+ protected:
+  void Step(const Batch& batch) override {
+    const auto scale = static_cast<float>(rescale_grad);
+    scale_ = NDArray::FromHost(&scale, {1}, DType::kFloat32);
+    TwoMoments::Step(batch);
+  }
+  const OpDef& OpOf(const Item&) const override {
+    static const OpDef& op = GetOp("_adamw_update");
+    return op;
+  }
+  // The operator takes the scale as an array.
+  SmallVector<NDArray, 6> ArraysOf(const Item& item) const override {
+    SmallVector<NDArray, 6> arrays = TwoMoments::ArraysOf(item);
+    arrays.push_back(scale_);
+    return arrays;
+  }
+  Attrs GradientAttrs() const override {
+    Attrs attrs = TwoMoments::GradientAttrs();
+    std::erase_if(attrs, [](const NamedAttr& a) { return a.name == "rescale_grad"; });
+    return attrs;
+  }
+  void AddAttrs(const Item& item, Attrs& attrs) const override {
+    const double factor =
+        correct_bias ? std::sqrt(1 - Power2(item)) / (1 - Power1(item)) : 1;
+    attrs.push_back({"lr", {1.0}});
+    attrs.push_back({"eta", {item.lr * factor}});
+    attrs.push_back({"beta1", {beta1}});
+    attrs.push_back({"beta2", {beta2}});
+    attrs.push_back({"epsilon", {epsilon}});
+  }
+
+ private:
+  NDArray scale_;
+};
+[[maybe_unused]] const Kind& adamw = AddRule<AdamW>({
+    .name = "adamw",
+    .doc = "Adam with decoupled weight decay (Loshchilov and Hutter, 2017).",
+    .attributes =
+        With<AdamW>(Betas<AdamW>(),
+                    {{"epsilon", &AdamW::epsilon, "Added to the root."},
+                     {"correct_bias", &AdamW::correct_bias, "Corrects both moments."}}),
+});
+
 class Adamax final : public TwoMoments {
  protected:
   const OpDef& OpOf(const Item&) const override {
