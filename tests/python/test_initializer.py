@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import plait as mx
-from plait import nd
+from plait import _plait, nd
 
 I = mx.init  # noqa: E741
 
@@ -101,6 +101,16 @@ def test_plain_names_are_deprecated_but_work():
     assert arr.asnumpy().tolist() == [1, 1]
     with pytest.raises(TypeError), pytest.warns(DeprecationWarning):
         I.One()(3, arr)
+
+
+def test_defaults_are_those_of_the_core():
+    for name in ("uniform", "normal", "orthogonal", "xavier", "lstmbias"):
+        defaults = _plait.kind_defaults("initializer", name)
+        made = I.create(name)
+        assert defaults and defaults == {n: getattr(made, n) for n in defaults}
+    assert json.loads(I.MSRAPrelu().dumps())[1] == _plait.kind_defaults(
+        "initializer", "msraprelu"
+    )
 
 
 def test_json_makes_the_same_initializer():

@@ -1,7 +1,9 @@
 """Metrics against known values, local and global."""
 
+import copy
 import json
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -132,6 +134,45 @@ def test_custom_metrics():
     assert value(counted, [1.0], [1.0]) == 2.5
     with pytest.raises(NotImplementedError):
         metric.get_config()
+
+
+def test_bad_values_are_found_when_a_value_is_read():
+    metric = M.CrossEntropy()
+    metric.update([nd.array([3])], [nd.array([[0.5, 0.5]])])
+    with pytest.raises(IndexError, match="label 3 is out of range for 2 classes"):
+        metric.get()
+    assert math.isnan(metric.sum_metric)
+    metric.reset()
+    assert value(metric, [1], [[0.5, 0.5]]) == pytest.approx(math.log(2))
+
+
+def test_sums_can_be_read_and_set():
+    metric = M.Accuracy()
+    value(metric, [1, 0], [1, 1])
+    assert (metric.sum_metric, metric.num_inst) == (1, 2)
+    metric.sum_metric += 2
+    metric.num_inst += 2
+    assert metric.get()[1] == 0.75 and metric.get_global()[1] == 0.5
+    counts = M.F1(average="micro")
+    with pytest.raises(AttributeError, match="one by one"):
+        counts.sum_metric = 1
+
+
+def test_metrics_can_be_copied():
+    metric = M.Accuracy()
+    value(metric, [1], [1])
+    for again in (copy.deepcopy(metric), pickle.loads(pickle.dumps(metric))):
+        value(again, [0], [1])
+        assert again.get()[1] == 0.5 and metric.get()[1] == 1
+
+
+def test_inputs_that_are_no_arrays():
+    assert M.Accuracy().update([[1, 0]], [np.array([[0.1, 0.9], [0.2, 0.8]])]) is None
+    metric = M.MAE()
+    metric.update([np.array([1.0])], [nd.array([3.0])])
+    assert metric.get()[1] == 2
+    with pytest.raises((TypeError, ValueError)):
+        metric.update([None], [nd.array([3.0])])
 
 
 def test_local_and_global_values():
