@@ -8,6 +8,7 @@
 #include <cmath>
 #include <thread>
 
+#include "base/options.h"
 #include "engine/engine.h"
 #include "run/testing.h"
 
@@ -136,6 +137,7 @@ TEST(Metric, LocalAndGlobalSums) {
 }
 
 TEST(Metric, UpdatesDoNotWait) {
+  if (GetOption(Option::kEngine) == "serial") GTEST_SKIP();
   Metric metric("accuracy");
   const NDArray label = Make({1}, {0}), pred = Make({1, 2}, {1, 0});
   std::atomic<bool> may_end{false};

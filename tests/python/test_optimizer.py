@@ -373,6 +373,18 @@ def test_rates_and_decays_by_name():
     assert lars_optimizer._get_wds([0, 2]) == [0.1, 0]
 
 
+def test_fixed_gammas_of_a_symbol_are_not_decayed():
+    data = mx.sym.Variable("data")
+    fixed = mx.sym.BatchNorm(data, name="fixed")
+    free = mx.sym.BatchNorm(fixed, name="free", fix_gamma=False)
+    names = dict(enumerate(free.list_arguments()))
+    optimizer = mx.optimizer.SGD(sym=free, param_idx2name=names, wd=0.1)
+    decays = dict(zip(names.values(), optimizer._get_wds(list(names))))
+    assert decays["fixed_gamma"] == 0 and decays["free_gamma"] == 0.1
+    optimizer.set_wd_mult({"fixed_gamma": 2.0})
+    assert optimizer._get_wds(list(names))[1] == 0.2
+
+
 def test_scheduler_and_rate_together_warn():
     schedule = mx.lr_scheduler.FactorScheduler(step=10, base_lr=0.5)
     with pytest.warns(UserWarning, match="overwritten"):

@@ -2,6 +2,7 @@
 counts.
 """
 
+import json
 import os
 import warnings
 
@@ -74,6 +75,7 @@ class Optimizer:
         self.sym_info = (
             (sym.attr_dict(), sym.list_arguments()) if sym is not None else ()
         )
+        self._fixed_gammas = fixed_gammas(sym) if sym is not None else []
         self.param_dict = param_dict if param_dict else {}
         self.allow_np_array = is_np_array()
         self.set_lr_mult({})
@@ -257,6 +259,8 @@ class Optimizer:
         self.wd_mult = {
             name: 0.0 for name in self.idx2name.values() if not self._decays(name)
         }
+        # Fixed gammas count as 1 and get no gradient; decay would move what is saved.
+        self.wd_mult.update(dict.fromkeys(self._fixed_gammas, 0.0))
         self.wd_mult.update(self._symbol_multipliers("__wd_mult__"))
         self.wd_mult.update(args_wd_mult)
 
@@ -316,6 +320,7 @@ class Optimizer:
         return state
 
     def __setstate__(self, state):
+        self._fixed_gammas = []  # which states of MXNet's do not have
         self.__dict__.update(state)
         self.param_dict = {}
         # After pickling the two may be different objects.
@@ -324,6 +329,19 @@ class Optimizer:
             (d for d, c in counts.items() if c == self._index_update_count), 0
         )
         self._index_update_count = counts.setdefault(device, {})
+
+
+def fixed_gammas(symbol):
+    """Names of the gammas of a symbol that count as 1, whatever they hold."""
+    nodes = json.loads(symbol.tojson())["nodes"]
+    names = set()
+    for node in nodes:
+        if "BatchNorm" not in node["op"]:
+            continue
+        fixed = node.get("attrs", {}).get("fix_gamma", "True")
+        if fixed in ("True", "1"):
+            names.add(nodes[node["inputs"][1][0]]["name"])
+    return sorted(names)
 
 
 register = Optimizer.register
