@@ -45,6 +45,7 @@ class Executor:
         arguments = symbol.list_arguments()
         auxiliary = symbol.list_auxiliary_states()
         arrays, grads, requests = [], [], []
+        self._casts = []  # (gradient as computed, gradient of another dtype)
         args = iter(zip(arguments, arg_arrays, grad_arrays, strict=True))
         aux = iter(zip(auxiliary, aux_arrays, strict=True))
         states = set(auxiliary)
@@ -55,6 +56,9 @@ class Executor:
                 requests.append(0)
                 continue
             _, array, grad = next(args)
+            if grad is not None and grad.dtype != array.dtype:
+                self._casts.append((grad.astype(array.dtype), grad))
+                grad = self._casts[-1][0]
             arrays.append(array)
             grads.append(grad)
             requests.append(0 if grad is None else _REQUESTS[grad_req[name]])
@@ -105,7 +109,12 @@ class Executor:
                     "backward: a head gradient is %s; NDArrays were expected"
                     % type(grad).__name__
                 )
-        self._handle.backward(list(out_grads))
+        for own, given in self._casts:
+            given.copyto(own)  # for requests that add
+        # As MXNet: what is given for more outputs than there are does not matter.
+        self._handle.backward(list(out_grads)[: len(self.outputs)])
+        for own, given in self._casts:
+            own.copyto(given)
 
     def set_monitor_callback(self, callback, monitor_all=False):
         """Calls callback(name, array) for every operator's outputs after each forward;
@@ -313,8 +322,11 @@ def simple_bind(
     which arguments take memory, and to which new ones are added."""
     names = symbol.list_arguments()
     auxiliary = symbol.list_auxiliary_states()
-    for key, value in (shapes or {}).items():
-        if not isinstance(value, (tuple, list)):
+    given, shapes = shapes or {}, {}
+    for key, value in given.items():
+        if isinstance(value, (tuple, list)):
+            shapes[key] = value
+        elif key in names:
             raise MXNetTypeError(
                 "simple_bind: the shape of %s is %r; a tuple was expected"
                 % (key, value)

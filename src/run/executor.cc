@@ -70,7 +70,12 @@ Executor::Compiled Executor::Compile(bool is_train, bool gradients) const {
     GradientRequest request;
     request.training = is_train;
     for (GradReq req : reqs_) request.wanted.push_back(req != GradReq::kNull);
-    request.head_given.assign(graph.outputs.size(), true);
+    for (GraphEntry e : graph.outputs) {
+      const GraphNode& node = graph.nodes[e.node];
+      // Others do not matter, whatever their shape.
+      request.head_given.push_back(IsFloat(graph.spec(e).dtype) &&
+                                   (node.is_input() || !node.op->zero_gradient));
+    }
     request.partials = monitor_ != nullptr;
     const std::vector<int> variables = graph.inputs;
     result = AddGradients(graph, request);
@@ -178,7 +183,8 @@ void Executor::Run(bool is_train, bool gradients) {
 
 void Executor::Backward(const std::vector<NDArray>& head_gradients) {
   Check(call_ != nullptr || predicted_, ErrorKind::kRuntime,
-        "backward: no forward has run since the last backward; one was expected");
+        "backward: no forward has run since the last backward; one was expected, as "
+        "what a forward(is_train=True) keeps is used up");
   if (!WantsGradients()) return;
   Check(head_gradients.size() <= outputs_.size(), "backward: got ",
         head_gradients.size(), " head gradients; at most ", outputs_.size(),

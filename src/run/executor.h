@@ -33,8 +33,9 @@ class Executor {
   // Computes the outputs, into the same arrays each time.
   void Forward(bool is_train);
   // Writes gradients into the grad arrays. Head gradients by output; where they are
-  // missing, or empty handles, ones are taken. REQUIRES: a Forward before it; where
-  // that was for prediction it is run again, as nothing was kept.
+  // missing, or empty handles, ones are taken. After a Forward for prediction, or none,
+  // the outputs are computed first, as nothing was kept. Throws kRuntime when it is
+  // called twice after one Forward for training.
   void Backward(const std::vector<NDArray>& head_gradients);
 
   // Called with the name and value of every output of every node, after each forward;
@@ -80,7 +81,7 @@ class Executor {
   std::unique_ptr<Compiled> compiled_[6];
   std::unique_ptr<GraphCall> call_;  // a forward that waits for its backward
   bool call_trains_ = false;
-  bool predicted_ = false;     // whether the last forward was for prediction
+  bool predicted_ = true;      // whether the last forward was for prediction
   std::vector<NDArray> ones_;  // by output, made when they are needed
   Monitor monitor_;
   bool monitor_inputs_ = false;

@@ -57,8 +57,10 @@ def test_a_monitor_sees_what_nodes_give_back():
 def test_gradients_of_a_prediction_are_those_without_training():
     x = mx.sym.Dropout(mx.sym.Variable("x") * 3, p=0.5)
     executor = x.simple_bind(mx.cpu(), x=(50, 2))
-    with pytest.raises(mx.MXNetError, match="no forward has run"):
-        executor.backward(nd.ones((50, 2)))
+    executor.arg_arrays[0][:] = 2
+    executor.backward(nd.ones((50, 2)))
+    assert (executor.grad_arrays[0].asnumpy() == 3).all()
+    assert (executor.outputs[0].asnumpy() == 6).all()
     executor.forward(is_train=False, x=nd.ones((50, 2)))
     for head in (1, 2):
         executor.backward(nd.ones((50, 2)) * head)
@@ -82,3 +84,33 @@ def test_reshaped_executors_share_outputs_where_they_fit():
     larger = executor.reshape(allow_up_sizing=True, x=(5, 4))
     larger.forward(x=nd.ones((5, 4)))
     np.testing.assert_array_equal(executor.outputs[0].asnumpy()[:3], expected[:3])
+
+
+def test_head_gradients_that_do_not_matter_may_have_any_shape():
+    x = mx.sym.Variable("x")
+    group = mx.sym.Group([x * 2, mx.sym.shape_array(x), mx.sym.BlockGrad(x)])
+    executor = group.simple_bind(mx.cpu(), x=(2, 3))
+    executor.forward(is_train=True)
+    executor.backward([nd.ones((2, 3)), nd.ones((7,)), nd.ones((5,)), nd.ones((1,))])
+    assert (executor.grad_arrays[0].asnumpy() == 2).all()
+    executor.forward(is_train=True)
+    with pytest.raises(mx.MXNetError, match=r"head gradient 0 has shape \(3,\)"):
+        executor.backward([nd.ones((3,))])
+
+
+@pytest.mark.parametrize("request_, expected", [("write", 2), ("add", 7)])
+def test_gradients_may_be_kept_in_another_dtype(request_, expected):
+    x = mx.sym.Variable("x") * 2
+    grad = nd.ones((2,), dtype="float64") * 5
+    executor = x.bind(mx.cpu(), [nd.ones((2,))], [grad], request_)
+    executor.forward(is_train=True)
+    executor.backward(nd.ones((2,)))
+    assert grad.dtype == np.float64 and (grad.asnumpy() == expected).all()
+    assert executor.grad_arrays[0] is grad
+
+
+def test_simple_bind_takes_shapes_of_arguments_only():
+    x = mx.sym.Variable("x") * 2
+    assert x.simple_bind(mx.cpu(), x=(2,), axis=-1).outputs[0].shape == (2,)
+    with pytest.raises(TypeError, match="the shape of x is 3; a tuple was expected"):
+        x.simple_bind(mx.cpu(), x=3)

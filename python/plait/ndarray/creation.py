@@ -36,6 +36,8 @@ _WRITEABLE = {"WRITEABLE": True}
 
 def empty(shape, ctx=None, dtype=None):
     """An array of undefined values."""
+    if not isinstance(shape, (int, tuple)):
+        shape = int(shape) if isinstance(shape, np.integer) else tuple(shape)
     return _plait.empty(shape, dtype, *device_of(ctx))
 
 

@@ -164,7 +164,7 @@ def check_numeric_gradient_of_symbol(
     check(len(executor.outputs) == 1, "check_numeric_gradient: one output is wanted")
     eps = get_tolerance(executor.outputs[0], numeric_eps, default_numeric_eps())
     executor.backward()
-    found = {n: executor.grad_dict[n].asnumpy() for n in requests}
+    found = {n: gradients[n].asnumpy() for n in requests}
     numeric = numeric_grad(executor, points, states, eps, use_forward_train, dtype)
     for name, request in requests.items():
         labels = ("NUMERICAL_%s" % name, "BACKWARD_%s" % name)
