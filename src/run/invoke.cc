@@ -89,9 +89,10 @@ Arrays InvokeKernel(const OpDef& op, const ParamsRef& params,
 // so that the array need not be written. No result when that cannot be.
 Arrays InvokeReduction(const OpDef& op, const Params& params, const NDArray& x,
                        std::span<const NDArray> out) {
+  const Pending* pending = x.body()->pending.load(std::memory_order_acquire);
+  if (pending == nullptr || !LazyEnabled()) return {};
   LazyProgram& program = LazyProgram::OfThisThread();
-  if (x.body()->pending.load(std::memory_order_acquire) != &program) return {};
-  if (!LazyEnabled()) return {};
+  if (pending != &program) return {};
   Specs in_specs, out_specs(1);
   in_specs.push_back({x.shape(), x.dtype()});
   InferAll(op, params, in_specs, out_specs);
