@@ -112,6 +112,36 @@ for size, text in ((10**4, "1e4"), (10**6, "1e6"), (25 * 10**6, "25e6")):
     row(f"w -= lr*(g + wd*w), {text}")(update(size))
 
 
+@row("(w*b).sum(), 25e6")
+def large_total():
+    w, b = nd.array(numbers(25 * 10**6)), nd.array(numbers(25 * 10**6, seed=1))
+
+    def run(n):
+        for _ in range(n):
+            (w * b).sum().wait_to_read()
+
+    return lambda: (w * b).mean().asnumpy(), run
+
+
+@row("mean of (w-b)**2, backward, 25e6")
+def large_backward():
+    w, b = nd.array(numbers(25 * 10**6)), nd.array(numbers(25 * 10**6, seed=1))
+    w.attach_grad()
+
+    def run(n):
+        for _ in range(n):
+            with mx.autograd.record():
+                y = ((w - b) ** 2).mean()
+            y.backward()
+            w.grad.wait_to_read()
+
+    def check():
+        run(1)
+        return 1e6 * w.grad[:1000].asnumpy()
+
+    return check, run
+
+
 def training(net, shapes, x, labels):
     """Steps of SGD with momentum on one batch; checked by the first three losses."""
     batch = len(labels)

@@ -117,6 +117,34 @@ for size, text in ((10**4, "1e4"), (10**6, "1e6"), (25 * 10**6, "25e6")):
     row(f"w -= lr*(g + wd*w), {text}")(update(size))
 
 
+@row("(w*b).sum(), 25e6")
+def large_total():
+    w, b = tensor(numbers(25 * 10**6)), tensor(numbers(25 * 10**6, seed=1))
+
+    def run(n):
+        for _ in range(n):
+            (w * b).sum()
+
+    return lambda: (w * b).mean().numpy(), run
+
+
+@row("mean of (w-b)**2, backward, 25e6")
+def large_backward():
+    w, b = tensor(numbers(25 * 10**6)), tensor(numbers(25 * 10**6, seed=1))
+    w.requires_grad_()
+
+    def run(n):
+        for _ in range(n):
+            w.grad = None
+            ((w - b) ** 2).mean().backward()
+
+    def check():
+        run(1)
+        return 1e6 * w.grad[:1000].numpy()
+
+    return check, run
+
+
 def fill(net, shapes):
     linears = [m for m in net if hasattr(m, "weight")]
     for module, (weight, bias) in zip(linears, layers(*shapes)):
