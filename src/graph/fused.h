@@ -1,8 +1,8 @@
 // `_fused`: the operator that a group of pointwise nodes becomes.
 //
 // Its parameters are the program; inputs broadcast to the space, the shape of every
-// output. An input of the space's shape may share its memory with an output of the same
-// element size.
+// output (their common shape, if the parameters name no other). An input of the space's
+// shape may share its memory with an output of the same element size.
 
 #ifndef PLAIT_GRAPH_FUSED_H_
 #define PLAIT_GRAPH_FUSED_H_
@@ -15,6 +15,8 @@ struct FusedParams {
   PointwiseProgram program;
   // The last outputs of the program overwrite these inputs instead of being outputs.
   SmallVector<int, 2> updates;
+  // Where an operator stretches its input beyond the shape to which all broadcast.
+  Shape space = Shape::Unknown();
   int CountOutputs() const {
     return program.num_outputs - static_cast<int>(updates.size());
   }

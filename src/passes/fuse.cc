@@ -298,6 +298,11 @@ class Fusion {
       node.name += (node.name.empty() ? "" : "+") + from.name;
       if (node.group.empty()) node.group = from.group;
     }
+    Shape common = out.spec(node.inputs[0]).shape;
+    for (GraphEntry e : node.inputs)
+      common = Broadcast(common, out.spec(e).shape, "_fused");
+    const Shape& space = SpaceOf(group.members[0]);
+    if (!(common == space)) fused.space = space;
     const int place = static_cast<int>(out.size());
     for (int id : group.members) {
       const GraphNode& from = graph_.nodes[id];

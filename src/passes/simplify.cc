@@ -44,7 +44,8 @@ class Rewriter {
 
 bool IsIdentity(const GraphNode& node) {
   if (node.is_input() || node.inputs.size() != 1) return false;
-  return node.op->fn == Fn::kCopy && node.op->name != "_copyto";
+  // With an inference of its own it is one that stretches.
+  return node.op->fn == Fn::kCopy && !node.op->infer && node.op->name != "_copyto";
 }
 
 // A text that is equal for equal calls; empty for calls that must stay apart.

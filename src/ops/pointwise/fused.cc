@@ -23,12 +23,13 @@ void InferTypes(const P& p, Specs& in, Specs& out) {
     out[i].dtype = p.program.DTypeOfArg(p.program.outputs[i]);
 }
 
-bool Infer(const P&, Specs& in, Specs& out) {
+bool Infer(const P& p, Specs& in, Specs& out) {
   Shape space = in[0].shape;
   for (const Spec& x : in) {
     if (!x.shape.known()) return true;
     space = Broadcast(space, x.shape, "_fused");
   }
+  if (p.space.known()) space = p.space;
   for (Spec& y : out) {
     if (!Unify(y.shape, space)) return false;
   }
