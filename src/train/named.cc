@@ -53,11 +53,11 @@ AttrValue Named::Get(std::string_view attribute) const {
   return field->access->Get(self_);
 }
 
-const Kind& KindTable::Add(Kind kind, std::span<const char* const> aliases) {
+Kind& KindTable::Add(Kind kind, std::span<const char* const> aliases) {
   kind.what = what_;
   const std::string name = kind.name;
   const auto [at, added] =
-      kinds_.try_emplace(name, std::make_unique<const Kind>(std::move(kind)));
+      kinds_.try_emplace(name, std::make_unique<Kind>(std::move(kind)));
   Check(added, ErrorKind::kRuntime, what_, ": ", name, " is registered twice");
   by_name_[name] = at->second.get();
   for (const char* alias : aliases) by_name_[alias] = at->second.get();

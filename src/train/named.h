@@ -71,14 +71,15 @@ class Named {
 class KindTable {
  public:
   explicit KindTable(const char* what) : what_(what) {}
-  const Kind& Add(Kind kind, std::span<const char* const> aliases);
+  // The kind stays where it is put.
+  Kind& Add(Kind kind, std::span<const char* const> aliases);
   // In any case; throws kValue, and lists the names, when there is none.
   const Kind& At(std::string_view name) const;
   std::vector<std::string> names() const;  // without aliases
 
  private:
   const char* what_;
-  std::map<std::string, std::unique_ptr<const Kind>, std::less<>> kinds_;
+  std::map<std::string, std::unique_ptr<Kind>, std::less<>> kinds_;
   std::map<std::string, const Kind*, std::less<>> by_name_;
 };
 
@@ -116,9 +117,8 @@ const Kind& AddKind(KindSpec<T> spec) {
   for (const char* name : spec.changing) {
     kind.changing.push_back(static_cast<size_t>(kind.Find(name) - kind.fields.data()));
   }
-  const Kind& added = Base::Kinds().Add(std::move(kind), spec.aliases);
-  // The table keeps it where it is, so that things may point to it.
-  const_cast<Kind&>(added).make = [&added] { return KindMaker<Base, T>::Make(&added); };
+  Kind& added = Base::Kinds().Add(std::move(kind), spec.aliases);
+  added.make = [&added] { return KindMaker<Base, T>::Make(&added); };
   return added;
 }
 

@@ -129,13 +129,14 @@ class DecayTo : public Schedule {
   std::optional<double> base_lr_orig;
 
  protected:
-  virtual double Curve(double done) const = 0;
+  // At `done` of `all` updates; its roundings are those of MXNet.
+  virtual double Curve(double done, double all) const = 0;
   double RateAfterWarmUp(int64_t num_update) override {
     if (num_update <= max_update) {
-      const double done = static_cast<double>(num_update - warmup_steps) /
-                          static_cast<double>(max_update - warmup_steps);
+      const auto done = static_cast<double>(num_update - warmup_steps);
+      const auto all = static_cast<double>(max_update - warmup_steps);
       const double first = base_lr_orig.value_or(base_lr);
-      base_lr = final_lr + (first - final_lr) * Curve(done);
+      base_lr = final_lr + (first - final_lr) * Curve(done, all);
     }
     return base_lr;
   }
@@ -160,7 +161,9 @@ class Poly final : public DecayTo {
   double power = 2;
 
  protected:
-  double Curve(double done) const override { return std::pow(1 - done, power); }
+  double Curve(double done, double all) const override {
+    return std::pow(1 - done / all, power);
+  }
 };
 [[maybe_unused]] const Kind& poly = AddKind<Schedule, Poly>({
     .name = "poly",
@@ -171,8 +174,8 @@ class Poly final : public DecayTo {
 
 class Cosine final : public DecayTo {
  protected:
-  double Curve(double done) const override {
-    return (1 + std::cos(std::numbers::pi * done)) / 2;
+  double Curve(double done, double all) const override {
+    return (1 + std::cos(std::numbers::pi * done / all)) / 2;
   }
 };
 [[maybe_unused]] const Kind& cosine = AddKind<Schedule, Cosine>({

@@ -450,3 +450,9 @@ def test_one_call_updates_more_weights_than_a_few_hundred():
     assert all(m.asnumpy()[1] == -0.5 for m in momenta)
     nd.reset_arrays(*arrays, num_arrays=len(arrays))
     assert not any(a.asnumpy().any() for a in arrays)
+
+
+def test_a_scheduler_goes_before_the_rate_of_ftrl():
+    schedule = mx.lr_scheduler.FactorScheduler(step=10, base_lr=0.5)
+    assert mx.optimizer.Ftrl(lr_scheduler=schedule).learning_rate == 0.5
+    assert mx.optimizer.Ftrl(learning_rate=0.2).learning_rate == 0.2

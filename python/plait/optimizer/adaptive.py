@@ -62,7 +62,8 @@ class Ftrl(Optimizer):
     _rule = "ftrl"
 
     def __init__(self, lamda1=0.01, learning_rate=0.1, beta=1, **kwargs):
-        super().__init__(learning_rate=learning_rate, **kwargs)
+        super().__init__(**kwargs)
+        self.lr = learning_rate  # a scheduler's rate goes first, as in MXNet
         self.lamda1 = lamda1
         self.beta = beta
 
