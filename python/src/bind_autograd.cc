@@ -41,10 +41,10 @@ struct Mode {
 // A gradient function of Python, released under Python's lock.
 CustomGradient FromPython(nb::callable function) {
   std::shared_ptr<PyObject> held(function.release().ptr(), ReleaseLater);
-  return [held](const std::vector<NDArray>& douts) {
+  return [held](const GradientCall& call) {
     nb::gil_scoped_acquire lock;
     nb::list heads;
-    for (const NDArray& g : douts) heads.append(nb::steal(Wrap(g)));
+    for (const NDArray& g : call.douts) heads.append(nb::steal(Wrap(g)));
     PyObject* result = PyObject_CallOneArg(held.get(), heads.ptr());
     if (result == nullptr) std::rethrow_exception(TakePythonError());
     std::vector<NDArray> gradients;

@@ -33,7 +33,8 @@ constexpr std::array<OptionInfo, kCount> kTable = {{
     {"PLAIT_PROFILE", nullptr, "", "A file: profile from the start, write it at exit."},
     {"PLAIT_DUMP", nullptr, "", "passes: print every graph after each pass."},
     {"PLAIT_DISABLE", nullptr, "",
-     "Passes over graphs that are left out, separated by commas: identity, cse, fuse."},
+     "Passes over graphs that are left out, separated by commas: identity, cse, "
+     "pool_index, fuse."},
 }};
 
 std::string Read(const OptionInfo& info) {

@@ -172,6 +172,76 @@ ConvProblem MakeConvProblem(std::span<const int64_t> x, int64_t out_channels,
   return p;
 }
 
+#ifdef PLAIT_USE_ONEDNN
+namespace {
+
+int64_t XOfSample(const ConvProblem& p) {
+  return p.in_channels * p.InSize();
+}
+int64_t YOfSample(const ConvProblem& p) {
+  return p.out_channels * p.OutSize();
+}
+
+// oneDNN wants copies of x and y in its own layouts, and Winograd 36 numbers for each
+// 16 of them. Large arrays are worked on in parts of the batch, so that these copies
+// stay in memory that is warm and small beside the arrays.
+template <typename T, typename F>
+void InParts(const ConvProblem& p, ConvPass pass, ConvAlgorithm algorithm, F&& run) {
+  constexpr double kScratch = 96 << 20;
+  const double factor = algorithm == ConvAlgorithm::kWinograd ? 3.25 : 1;
+  const double sample =
+      factor * sizeof(T) * static_cast<double>(XOfSample(p) + YOfSample(p));
+  int64_t step =
+      std::clamp<int64_t>(static_cast<int64_t>(kScratch / sample), 1, p.batch);
+  while (p.batch % step != 0) --step;
+  ConvProblem part = p;
+  part.batch = step;
+  if (step < p.batch && !onednn::HasConv(part, kDTypeOf<T>, pass, algorithm))
+    part.batch = p.batch;
+  for (int64_t first = 0; first < p.batch; first += part.batch) run(part, first);
+}
+
+// The gradient by weight and bias, added up over parts of the batch.
+template <typename T>
+class WeightSum {
+ public:
+  WeightSum(const ConvProblem& p, T* weight, T* bias)
+      : n_(p.out_channels * (p.in_channels / p.groups) * p.KernelSize()),
+        channels_(p.out_channels),
+        weight_(weight),
+        bias_(bias) {}
+  T* weight(int64_t first) {
+    if (first == 0) return weight_;
+    if (part_.empty()) part_.resize(n_ + channels_);
+    return part_.data();
+  }
+  T* bias(int64_t first) {
+    if (bias_ == nullptr || first == 0) return bias_;
+    return weight(first) + n_;
+  }
+  void Add(int64_t first) {
+    if (first == 0) return;
+    AddTo(weight_, part_.data(), n_);
+    if (bias_ != nullptr) AddTo(bias_, part_.data() + n_, channels_);
+  }
+
+ private:
+  static void AddTo(T* sum, const T* part, int64_t n) {
+    ParallelFor(n, 1 << 15, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        sum[i] =
+            static_cast<T>(static_cast<float>(sum[i]) + static_cast<float>(part[i]));
+    });
+  }
+
+  const int64_t n_, channels_;
+  T *weight_, *bias_;
+  std::vector<T> part_;
+};
+
+}  // namespace
+#endif
+
 template <typename T>
 void ConvForward(const ConvProblem& p, const T* x, const T* weight, const T* bias,
                  bool relu, T* y, ConvAlgorithm algorithm) {
@@ -180,7 +250,11 @@ void ConvForward(const ConvProblem& p, const T* x, const T* weight, const T* bia
   if constexpr (kDirect<T>) {
     const ConvAlgorithm chosen = ChooseConv<T>(p, ConvPass::kForward, algorithm);
     if (chosen != ConvAlgorithm::kGemm) {
-      return onednn::ConvForward(p, kDTypeOf<T>, chosen, {}, x, weight, bias, relu, y);
+      return InParts<T>(
+          p, ConvPass::kForward, chosen, [&](const ConvProblem& part, int64_t first) {
+            onednn::ConvForward(part, kDTypeOf<T>, chosen, {}, x + first * XOfSample(p),
+                                weight, bias, relu, y + first * YOfSample(p));
+          });
     }
   }
 #endif
@@ -202,7 +276,12 @@ void ConvBackwardData(const ConvProblem& p, const T* dy, const T* weight, T* dx,
   if constexpr (kDirect<T>) {
     const ConvAlgorithm chosen = ChooseConv<T>(p, ConvPass::kBackwardData, algorithm);
     if (chosen != ConvAlgorithm::kGemm) {
-      return onednn::ConvBackwardData(p, kDTypeOf<T>, chosen, {}, dy, weight, dx);
+      return InParts<T>(p, ConvPass::kBackwardData, chosen,
+                        [&](const ConvProblem& part, int64_t first) {
+                          onednn::ConvBackwardData(part, kDTypeOf<T>, chosen, {},
+                                                   dy + first * YOfSample(p), weight,
+                                                   dx + first * XOfSample(p));
+                        });
     }
   }
 #endif
@@ -221,8 +300,15 @@ void ConvBackwardWeight(const ConvProblem& p, const T* x, const T* dy, T* dweigh
   if constexpr (kDirect<T>) {
     const ConvAlgorithm chosen = ChooseConv<T>(p, ConvPass::kBackwardWeight, algorithm);
     if (chosen != ConvAlgorithm::kGemm) {
-      return onednn::ConvBackwardWeight(p, kDTypeOf<T>, chosen, {}, x, dy, dweight,
-                                        dbias);
+      WeightSum<T> sum(p, dweight, dbias);
+      InParts<T>(p, ConvPass::kBackwardWeight, chosen,
+                 [&](const ConvProblem& part, int64_t first) {
+                   onednn::ConvBackwardWeight(
+                       part, kDTypeOf<T>, chosen, {}, x + first * XOfSample(p),
+                       dy + first * YOfSample(p), sum.weight(first), sum.bias(first));
+                   sum.Add(first);
+                 });
+      return;
     }
   }
 #endif

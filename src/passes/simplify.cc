@@ -42,10 +42,11 @@ class Rewriter {
   std::vector<SmallVector<GraphEntry, 1>> moved_;
 };
 
-bool IsIdentity(const GraphNode& node) {
+// `x` is what the node reads. A copy may also stretch it.
+bool IsIdentity(const GraphNode& node, const Spec& x) {
   if (node.is_input() || node.inputs.size() != 1) return false;
-  // With an inference of its own it is one that stretches.
-  return node.op->fn == Fn::kCopy && !node.op->infer && node.op->name != "_copyto";
+  return node.op->fn == Fn::kCopy && node.op->name != "_copyto" &&
+         node.outputs[0].dtype == x.dtype && node.outputs[0].shape == x.shape;
 }
 
 // A text that is equal for equal calls; empty for calls that must stay apart.
@@ -85,7 +86,7 @@ Graph RemoveIdentities(const Graph& graph) {
   Rewriter rewriter(graph);
   for (size_t id = 0; id < graph.size(); ++id) {
     GraphNode node = rewriter.Moved(static_cast<int>(id));
-    if (IsIdentity(node)) {
+    if (!node.inputs.empty() && IsIdentity(node, rewriter.to().spec(node.inputs[0]))) {
       rewriter.Replace(static_cast<int>(id), {node.inputs[0]});
     } else {
       rewriter.Keep(static_cast<int>(id), std::move(node));

@@ -85,6 +85,7 @@ class BackwardPass {
   struct State {
     SmallVector<Value, 1> douts;
     bool needed = false;
+    int edges = 0;  // nodes that send a gradient here, counted by their inputs
   };
 
   State& state(GradNode* node) { return states_[node]; }
@@ -107,9 +108,10 @@ class BackwardPass {
       GradNode* node = frame.node;
       if (frame.next < node->edges.size()) {
         auto* child = static_cast<GradNode*>(node->edges[frame.next++].node.get());
-        if (child != nullptr && !states_.contains(child)) {
-          states_[child];
-          stack.push_back({child, 0});
+        if (child != nullptr) {
+          const auto [at, fresh] = states_.try_emplace(child);
+          ++at->second.edges;
+          if (fresh) stack.push_back({child, 0});
         }
         continue;
       }
@@ -142,9 +144,8 @@ class BackwardPass {
     for (const GradNode::Edge& e : node->edges) {
       wanted.push_back(e.node && state(static_cast<GradNode*>(e.node.get())).needed);
     }
-    RetainingGraph() = retain_;
-    Values dx =
-        node->custom ? RunCustom(node, douts) : RunGradient(node, douts, wanted);
+    Values dx = node->custom ? RunCustom(node, douts, wanted)
+                             : RunGradient(node, douts, wanted);
     // A variable's own gradient is kept; others are not needed any more.
     if (!IsWanted(node)) douts.clear();
     for (size_t i = 0; i < node->edges.size() && i < dx.size(); ++i) {
@@ -192,14 +193,26 @@ class BackwardPass {
     return op.gradient(node->params->get(), args);
   }
 
-  static Values RunCustom(GradNode* node, const SmallVector<Value, 1>& douts) {
-    std::vector<NDArray> heads;
+  // Where a leaf's gradient goes, if this is all of it.
+  NDArray PlaceOf(const GradNode::Edge& edge) {
+    auto* leaf = static_cast<GradNode*>(edge.node.get());
+    if (!variables_.empty() || Recording() || !leaf->leaf || !leaf->grad ||
+        leaf->req != GradReq::kWrite || state(leaf).edges != 1)
+      return {};
+    return leaf->grad;
+  }
+
+  Values RunCustom(GradNode* node, const SmallVector<Value, 1>& douts,
+                   const SmallVector<bool, 4>& wanted) {
+    std::vector<NDArray> heads, places;
     for (size_t i = 0; i < douts.size(); ++i) {
       heads.push_back(douts[i] ? douts[i].array()
                                : zeros(node->output_specs[i]).array());
     }
+    for (size_t i = 0; i < wanted.size(); ++i)
+      places.push_back(wanted[i] ? PlaceOf(node->edges[i]) : NDArray());
     Values dx;
-    for (NDArray& g : node->custom(heads))
+    for (NDArray& g : node->custom({heads, places, retain_}))
       dx.push_back(g ? Value(std::move(g)) : Value());
     return dx;
   }
@@ -234,6 +247,7 @@ void Store(GradNode* leaf, Value gradient) {
     Invoke(add, add.defaults, in, {&place, 1});
     return;
   }
+  if (gradient.array().body() == place.body()) return;  // written in place
   if (!Adopt(gradient.array(), place)) CopyInto(gradient.array(), place);
 }
 
@@ -274,7 +288,7 @@ NDArray Recorded(const NDArray& gradient) {
   NDArray constant = gradient.Detach();  // it may be the caller's head gradient
   Ref<GradNode> node = MakeRef<GradNode>();
   node->name = "constant";
-  node->custom = [](const std::vector<NDArray>&) { return std::vector<NDArray>(); };
+  node->custom = [](const GradientCall&) { return std::vector<NDArray>(); };
   node->output_specs.push_back({constant.shape(), constant.dtype()});
   constant.body()->tape = Ref<TapeNode>(node.get());
   constant.body()->tape_index = 0;

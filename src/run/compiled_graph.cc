@@ -7,6 +7,7 @@
 
 #include "base/options.h"
 #include "passes/fuse.h"
+#include "passes/pool_index.h"
 #include "passes/simplify.h"
 #include "run/push.h"
 
@@ -56,6 +57,10 @@ Ref<const CompiledGraph> CompiledGraph::Compile(Graph graph,
   if (enabled("cse")) {
     graph = plait::Prune(MergeEqual(graph));
     DumpAfter("cse", graph);
+  }
+  if (enabled("pool_index")) {
+    graph = NotePoolIndices(graph);
+    DumpAfter("pool_index", graph);
   }
   graph = Fuse(graph, enabled("fuse"));
   DumpAfter("fuse", graph);

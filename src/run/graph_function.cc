@@ -13,6 +13,15 @@
 namespace plait {
 namespace {
 
+// Whether an input of a call lies in the same memory.
+bool SharesMemory(const NDArray& x, const GraphCall& call) {
+  x.body()->Materialize();
+  for (const NDArray& in : call.inputs) {
+    if (in && in.body()->chunk == x.body()->chunk) return true;
+  }
+  return false;
+}
+
 bool Same(const Specs& specs, std::span<const NDArray> inputs) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (specs[i].dtype != inputs[i].dtype() || !(specs[i].shape == inputs[i].shape()))
@@ -138,7 +147,8 @@ Arrays GraphFunction::CallRecorded(std::span<const NDArray> inputs,
   call->Run(GraphCall::kForward);
   const Ref<GraphFunction> self(this);
   auto gradient = [self, variant, call, device,
-                   n = inputs.size()](const std::vector<NDArray>& douts) {
+                   n = inputs.size()](const GradientCall& asked) {
+    const std::vector<NDArray>& douts = asked.douts;
     std::vector<NDArray> gradients(n);
     if (Recording()) {
       // Higher derivatives: the operators are recorded one by one.
@@ -157,16 +167,20 @@ Arrays GraphFunction::CallRecorded(std::span<const NDArray> inputs,
     // What runs may overwrite the values of the forward part; a graph that is retained
     // keeps its own.
     std::shared_ptr<GraphCall> run = call;
-    if (RetainingGraph()) run = std::make_shared<GraphCall>(call->Copy());
+    if (asked.retain) run = std::make_shared<GraphCall>(call->Copy());
     for (size_t k = 0; k < variant->heads.size(); ++k)
       if (variant->heads[k] >= 0) run->inputs[variant->heads[k]] = douts[k];
     const Graph& graph = run->graph();
     for (size_t k = 0; k < variant->gradient_of.size(); ++k) {
       const size_t place = self->graph_.outputs.size() + k;
       const Spec& spec = graph.spec(graph.outputs[place]);
-      const NDArray g = NDArray::Empty(spec.shape, spec.dtype, device);
+      const int input = variant->gradient_of[k];
+      NDArray g = asked.places[input];
+      if (!g || g.dtype() != spec.dtype || !(g.shape() == spec.shape) ||
+          SharesMemory(g, *run))
+        g = NDArray::Empty(spec.shape, spec.dtype, device);
       run->outputs[place] = g;
-      gradients[variant->gradient_of[k]] = g;
+      gradients[input] = g;
     }
     run->Run(GraphCall::kBackward);
     run->Release();

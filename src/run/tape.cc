@@ -94,11 +94,6 @@ bool& Training() {
   return training;
 }
 
-bool& RetainingGraph() {
-  thread_local bool retaining = false;
-  return retaining;
-}
-
 void AttachGrad(const NDArray& x, const NDArray& grad, GradReq req) {
   Check(!grad || (grad.shape() == x.shape() && grad.dtype() == x.dtype()),
         "attach_grad: the gradient is ", grad, " for an array ", x,

@@ -21,9 +21,6 @@ namespace plait {
 bool& Recording();
 bool& Training();
 
-// True while a backward pass keeps the graph (retain_graph) for another one.
-bool& RetainingGraph();
-
 enum class GradReq : uint8_t { kNull = 0, kWrite = 1, kAdd = 3 };
 
 // Makes x a leaf whose gradient goes to `grad` (same shape) on each backward.
@@ -40,10 +37,19 @@ void SetFreshGrad(const NDArray& x, bool fresh);
 void RecordCall(const OpDef& op, const ParamsRef& params, std::span<const NDArray> in,
                 std::span<const NDArray> out, bool training);
 
-// Notes a call whose gradient is a function (a Python Function or CustomOp). It gets
-// the heads' gradients (zeros where nothing flowed) and returns one for each input.
-using CustomGradient =
-    std::function<std::vector<NDArray>(const std::vector<NDArray>& douts)>;
+// One call of a gradient that is a function.
+struct GradientCall {
+  const std::vector<NDArray>&
+      douts;  // the heads' gradients; zeros where nothing flowed
+  // By input: the array that its gradient ends up in, if that may be overwritten at
+  // once; else an empty handle. Whoever writes there returns that array.
+  const std::vector<NDArray>& places;
+  bool retain;  // the gradient will be asked for again
+};
+
+// Notes a call whose gradient is a function (a Python Function or CustomOp, a graph).
+// It returns one array for each input; empty handles mean zero.
+using CustomGradient = std::function<std::vector<NDArray>(const GradientCall&)>;
 void RecordCustom(const std::string& name, std::span<const NDArray> in,
                   std::span<const NDArray> out, CustomGradient gradient);
 

@@ -131,7 +131,8 @@ TEST(Tape, LongChainsAreFreedWithoutRecursion) {
 TEST(Tape, CustomGradientsGetHeadsAndGiveInputs) {
   const NDArray x = Leaf({5});
   NDArray y = Make({1}, {7});
-  RecordCustom("triple", {&x, 1}, {&y, 1}, [](const std::vector<NDArray>& d) {
+  RecordCustom("triple", {&x, 1}, {&y, 1}, [](const GradientCall& c) {
+    const std::vector<NDArray>& d = c.douts;
     return std::vector<NDArray>{Scalar("_mul_scalar", d[0], 3)};
   });
   Backward({&y, 1}, {}, false, true);
