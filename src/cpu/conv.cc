@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <type_traits>
+#include <vector>
 
 #include "base/dtype.h"
 #include "base/parallel.h"
@@ -187,7 +188,7 @@ int64_t YOfSample(const ConvProblem& p) {
 // stay in memory that is warm and small beside the arrays.
 template <typename T, typename F>
 void InParts(const ConvProblem& p, ConvPass pass, ConvAlgorithm algorithm, F&& run) {
-  constexpr double kScratch = 96 << 20;
+  constexpr double kScratch = 40 << 20;
   const double factor = algorithm == ConvAlgorithm::kWinograd ? 3.25 : 1;
   const double sample =
       factor * sizeof(T) * static_cast<double>(XOfSample(p) + YOfSample(p));
@@ -196,6 +197,9 @@ void InParts(const ConvProblem& p, ConvPass pass, ConvAlgorithm algorithm, F&& r
   while (p.batch % step != 0) --step;
   ConvProblem part = p;
   part.batch = step;
+  // Sums of half precision are not to be rounded for each part.
+  if (pass == ConvPass::kBackwardWeight && sizeof(T) < sizeof(float))
+    part.batch = p.batch;
   if (step < p.batch && !onednn::HasConv(part, kDTypeOf<T>, pass, algorithm))
     part.batch = p.batch;
   for (int64_t first = 0; first < p.batch; first += part.batch) run(part, first);
