@@ -84,10 +84,18 @@ bool Bfloat16DirectWins(const ConvProblem& p, ConvPass pass) {
   return false;
 }
 
+// The gradients of very many filters take more memory than they save time: 36 numbers
+// for each filter and each thread, twice.
+bool WinogradIsSmall(const ConvProblem& p, ConvPass pass) {
+  constexpr int64_t kMostFilters = 1 << 17;
+  return pass != ConvPass::kBackwardWeight ||
+         p.in_channels * p.out_channels <= kMostFilters;
+}
+
 template <typename T>
 bool Wins(ConvAlgorithm algorithm, const ConvProblem& p, ConvPass pass) {
   if (algorithm == ConvAlgorithm::kWinograd) {
-    return !std::is_same_v<T, Bfloat16> && WinogradWins(p);
+    return !std::is_same_v<T, Bfloat16> && WinogradWins(p) && WinogradIsSmall(p, pass);
   }
   return std::is_same_v<T, Bfloat16> ? Bfloat16DirectWins(p, pass)
                                      : DirectWins(p, pass);

@@ -17,6 +17,7 @@ namespace {
 
 // Below this much the slack is not worth a system call.
 constexpr size_t kSlackFloor = size_t{4} << 20;
+constexpr size_t kArenaBytes = size_t{256} << 20;
 
 using Lock = std::lock_guard<std::mutex>;
 
@@ -173,7 +174,10 @@ void Pool::FreeLarge(Block block) noexcept {
 size_t Pool::SlackBound(size_t bytes) {
   crest_ = std::max(crest_, Live());
   const size_t crest = std::max(crest_, Live() + bytes);
-  return std::max(kSlackFloor, crest + crest / 2);
+  // A block as large as a network's arena is asked for seldom; it is worth giving back
+  // what lies around, so that a process needs no more than what is live at its peak.
+  const size_t slack = bytes >= kArenaBytes ? crest / 32 : crest / 2;
+  return std::max(kSlackFloor, crest + slack);
 }
 
 size_t Pool::Limit() {

@@ -31,17 +31,19 @@ struct Storage {
 
 class Planner {
  public:
-  Planner(const Graph& graph, PlanStrategy strategy,
-          const std::vector<int>& input_of_output)
+  Planner(const Graph& graph, PlanStrategy strategy, const PlanRequest& request)
       : graph_(graph),
         inplace_(strategy == PlanStrategy::kInplace || strategy == PlanStrategy::kBoth),
         share_(strategy == PlanStrategy::kCoShare || strategy == PlanStrategy::kBoth),
-        input_of_output_(input_of_output) {}
+        input_of_output_(request.input_of_output),
+        workspaces_(request.workspaces) {}
 
   MemoryPlan Run() {
     FindLastUses();
     NumberOutputs();
     AssignStorages();
+    const size_t first_workspace = storages_.size();
+    AddWorkspaces();
     MemoryPlan plan;
     plan.live_bytes = LargestLiveSet();
     plan.arena_bytes = share_ ? Share() : OneAfterTheOther();
@@ -50,6 +52,10 @@ class Planner {
       for (int storage : storage_of_[id])
         plan.places[id].push_back(storage < 0 ? ValuePlace()
                                               : storages_[storage].place);
+    }
+    size_t next = first_workspace;
+    for (int64_t bytes : workspaces_) {
+      plan.workspace_offsets.push_back(bytes > 0 ? storages_[next++].place.offset : 0);
     }
     for (int k : copied_) {
       const GraphEntry e = graph_.outputs[k];
@@ -180,6 +186,17 @@ class Planner {
       if (storage_of_[id][k] == s) return true;
     }
     return false;
+  }
+
+  void AddWorkspaces() {
+    for (size_t id = 0; id < workspaces_.size(); ++id) {
+      if (workspaces_[id] <= 0) continue;
+      Storage s;
+      s.place.kind = ValuePlace::kArena;
+      s.bytes = Aligned(workspaces_[id]);
+      s.first = s.last = static_cast<int>(id);
+      Add(s);
+    }
   }
 
   int StorageOf(GraphEntry e) const { return storage_of_[e.node][e.index]; }
@@ -320,6 +337,7 @@ class Planner {
   const Graph& graph_;
   const bool inplace_, share_;
   const std::vector<int>& input_of_output_;
+  const std::vector<int64_t>& workspaces_;
   std::vector<SmallVector<int, 1>> last_use_, output_of_, storage_of_;
   std::vector<Storage> storages_;
   std::vector<int> copied_;
@@ -327,9 +345,15 @@ class Planner {
 
 }  // namespace
 
-MemoryPlan PlanMemory(const Graph& graph, PlanStrategy strategy,
-                      const std::vector<int>& input_of_output) {
-  return Planner(graph, strategy, input_of_output).Run();
+MemoryPlan PlanMemory(const Graph& graph, const PlanRequest& request) {
+  MemoryPlan plan = Planner(graph, request.strategy, request).Run();
+  if (request.strategy != PlanStrategy::kBoth || graph.size() > kManyStorages)
+    return plan;
+  // Taking memory over ties values together, which now and then costs more than it
+  // saves.
+  MemoryPlan shared = Planner(graph, PlanStrategy::kCoShare, request).Run();
+  shared.live_bytes = std::min(shared.live_bytes, plan.live_bytes);
+  return shared.arena_bytes < plan.arena_bytes ? shared : plan;
 }
 
 }  // namespace plait

@@ -28,15 +28,22 @@ struct MemoryPlan {
   std::vector<SmallVector<ValuePlace, 1>> places;  // by node and output
   int64_t arena_bytes = 0;
   int64_t live_bytes = 0;  // the largest set of values alive at once: a lower bound
+  std::vector<int64_t> workspace_offsets;  // by node, where workspaces were asked for
   // Outputs that need a copy after the run, since their value is an input, or stands
   // for another output too: (output, place to copy from).
   std::vector<std::pair<int, ValuePlace>> copies;
 };
 
-// `input_of_output`: for an output whose array is also an input's (an accumulated
-// gradient), that input; else -1. May be empty.
-MemoryPlan PlanMemory(const Graph& graph, PlanStrategy strategy = PlanStrategy::kBoth,
-                      const std::vector<int>& input_of_output = {});
+struct PlanRequest {
+  PlanStrategy strategy = PlanStrategy::kBoth;
+  // For an output whose array is also an input's (an accumulated gradient), that input;
+  // else -1. May be empty.
+  std::vector<int> input_of_output;
+  // Bytes that each node needs while it runs. May be empty.
+  std::vector<int64_t> workspaces;
+};
+
+MemoryPlan PlanMemory(const Graph& graph, const PlanRequest& request = {});
 
 }  // namespace plait
 

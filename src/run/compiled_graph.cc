@@ -45,7 +45,6 @@ Ref<const CompiledGraph> CompiledGraph::Compile(Graph graph,
                options.disabled.end() &&
            disabled.find(',' + pass + ',') == std::string::npos;
   };
-  Ref<CompiledGraph> compiled(new CompiledGraph(options.training));
   SetMutations(graph, options.training);
   DumpAfter("infer", graph);
   graph = plait::Prune(graph);
@@ -64,11 +63,46 @@ Ref<const CompiledGraph> CompiledGraph::Compile(Graph graph,
   }
   graph = Fuse(graph, enabled("fuse"));
   DumpAfter("fuse", graph);
-  compiled->graph_ = std::move(graph);
-  compiled->plan_ =
-      PlanMemory(compiled->graph_, options.strategy, options.input_of_output);
-  compiled->MakeSteps();
-  return Ref<const CompiledGraph>(compiled.get());
+  return Ref<const CompiledGraph>(new CompiledGraph(std::move(graph), options, {}));
+}
+
+CompiledGraph::CompiledGraph(Graph graph, const CompileOptions& options,
+                             std::vector<int64_t> workspaces)
+    : options_(options),
+      graph_(std::move(graph)),
+      workspaces_(std::move(workspaces)),
+      plan_(
+          PlanMemory(graph_, {options.strategy, options.input_of_output, workspaces_})),
+      needed_(graph_.size()) {
+  MakeSteps();
+}
+
+void CompiledGraph::NoteWorkspace(const Step& step, size_t bytes) const {
+  const int64_t now = static_cast<int64_t>(bytes);
+  std::atomic<int64_t>& known = needed_[step.node];
+  if (now > known.load(std::memory_order_relaxed))
+    known.store(now, std::memory_order_relaxed);
+  if (now > most_needed_.load(std::memory_order_relaxed))
+    most_needed_.store(now, std::memory_order_relaxed);
+}
+
+// A run is over with the last segment of its last part.
+void CompiledGraph::NoteRun(const Segment& segment) const {
+  const Part& last = parts_[parts_[1].segments.empty() ? 0 : 1];
+  if (&segment == &last.segments.back()) runs_.fetch_add(1, std::memory_order_release);
+}
+
+Ref<const CompiledGraph> CompiledGraph::Replanned() const {
+  constexpr int64_t kWorthPlanning = 4 << 20;
+  if (!workspaces_.empty() || runs_.load(std::memory_order_acquire) == 0 ||
+      most_needed_.load(std::memory_order_relaxed) < kWorthPlanning ||
+      replanned_.exchange(true))
+    return nullptr;
+  std::vector<int64_t> workspaces;
+  for (const auto& bytes : needed_)
+    workspaces.push_back(bytes.load(std::memory_order_relaxed));
+  return Ref<const CompiledGraph>(
+      new CompiledGraph(graph_, options_, std::move(workspaces)));
 }
 
 int CompiledGraph::BaseOf(const ValuePlace& place) const {
@@ -138,9 +172,15 @@ void CompiledGraph::MakeStep(const GraphNode& node, int id, Part& part) {
     Fail(e.kind(), e.what(), " (node ", node.name, ")");
   }
   step.cost = EstimateCost(*node.op, *node.params, in, out);
-  const bool draws = node.op->random &&
-                     (!node.op->draws || node.op->draws(step.params->get(), training_));
+  const bool draws =
+      node.op->random &&
+      (!node.op->draws || node.op->draws(step.params->get(), training()));
   step.random = draws ? part.num_random++ : -1;
+  step.node = id;
+  if (!workspaces_.empty()) {
+    step.workspace_offset = plan_.workspace_offsets[id];
+    step.workspace_bytes = workspaces_[id];
+  }
   const Lane lane = node.op->host ? Lane::kCallback : Lane::kCompute;
   if (part.segments.empty() || part.segments.back().lane != lane) {
     Segment segment;
@@ -152,6 +192,7 @@ void CompiledGraph::MakeStep(const GraphNode& node, int id, Part& part) {
   steps_.push_back(step);
   segment.last = static_cast<int>(steps_.size());
   segment.cost += step.cost;
+  if (step.workspace_bytes > 0) AddOnce(segment.writes, 0);
   for (int base : reads) AddOnce(segment.reads, base);
   for (int base : writes) AddOnce(segment.writes, base);
 }

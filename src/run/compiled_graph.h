@@ -8,6 +8,7 @@
 #ifndef PLAIT_RUN_COMPILED_GRAPH_H_
 #define PLAIT_RUN_COMPILED_GRAPH_H_
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,12 @@ class CompiledGraph : public RefCounted<CompiledGraph> {
 
   const Graph& graph() const { return graph_; }
   const MemoryPlan& plan() const { return plan_; }
-  bool training() const { return training_; }
+  bool training() const { return options_.training; }
+
+  // How much memory kernels need for themselves is known after a run. Null, or (once)
+  // the same graph with that memory planned into the arena, where it costs less: there
+  // is often room beside the values that are alive.
+  Ref<const CompiledGraph> Replanned() const;
 
  private:
   friend class GraphCall;
@@ -55,6 +61,8 @@ class CompiledGraph : public RefCounted<CompiledGraph> {
     int num_in, num_out;
     int random;  // which of a part's streams, or -1
     double cost;
+    int node;
+    int64_t workspace_offset = 0, workspace_bytes = 0;  // in the arena
   };
   struct Copy {  // an output that is copied at a part's end
     int from, to;
@@ -73,19 +81,28 @@ class CompiledGraph : public RefCounted<CompiledGraph> {
     int num_random = 0;
   };
 
-  explicit CompiledGraph(bool training) : training_(training) {}
+  CompiledGraph(Graph graph, const CompileOptions& options,
+                std::vector<int64_t> workspaces);
   void MakeSteps();
+  void NoteWorkspace(const Step& step, size_t bytes) const;
+  void NoteRun(const Segment& segment) const;
   void MakeStep(const GraphNode& node, int id, Part& part);
   int BaseOf(const ValuePlace& place) const;
   int InputBase(int i) const { return 1 + i; }
   int OutputBase(int i) const { return 1 + static_cast<int>(graph_.inputs.size()) + i; }
 
-  const bool training_;
-  Graph graph_;
+  const CompileOptions options_;
+  const Graph graph_;
+  const std::vector<int64_t> workspaces_;  // by node, as planned; empty: none are
   MemoryPlan plan_;
   std::vector<Step> steps_;
   std::vector<Slot> slots_;
   Part parts_[2];  // forward, backward
+  // What runs needed, by node; changed by runs.
+  mutable std::vector<std::atomic<int64_t>> needed_;
+  mutable std::atomic<int64_t> most_needed_{0};
+  mutable std::atomic<int> runs_{0};
+  mutable std::atomic<bool> replanned_{false};
 };
 
 class GraphCall {

@@ -173,7 +173,9 @@ void Executor::Forward(bool is_train) {
 
 void Executor::Run(bool is_train, bool gradients) {
   call_ = nullptr;
-  const Compiled& compiled = Get(is_train, gradients);
+  Compiled& compiled = Get(is_train, gradients);
+  if (Ref<const CompiledGraph> better = compiled.graph->Replanned())
+    compiled.graph = std::move(better);
   auto call = std::make_unique<GraphCall>(compiled.graph);
   Fill(*call, compiled);
   call->Run(GraphCall::kForward);
@@ -228,7 +230,7 @@ Executor::PlanSizes Executor::SizesOfPlan(bool is_train) {
   aliases.insert(aliases.end(), compiled.old_gradient.begin(),
                  compiled.old_gradient.end());
   const auto bytes = [&](PlanStrategy s) {
-    return PlanMemory(graph, s, aliases).arena_bytes;
+    return PlanMemory(graph, {s, aliases, {}}).arena_bytes;
   };
   return {bytes(PlanStrategy::kNone), bytes(PlanStrategy::kInplace),
           bytes(PlanStrategy::kCoShare), bytes(PlanStrategy::kBoth),

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/blocking.h"
+#include "cpu/scratch.h"
 #include "run/compiled_graph.h"
 #include "run/invoke.h"
 #include "run/push.h"
@@ -51,11 +52,18 @@ class GraphOperation final : public Operation {
       KernelArgs args{all.subspan(0, step.num_in),
                       all.subspan(step.num_in),
                       {},
-                      graph.training_,
+                      graph.training(),
                       {}};
       if (step.random >= 0) args.random = streams[step.random];
       try {
+        if (step.cost < kWithoutWorkspace) {
+          step.kernel->run(step.params->get(), args);
+          continue;
+        }
+        cpu::Workspace workspace(bases[0] + step.workspace_offset,
+                                 static_cast<size_t>(step.workspace_bytes));
         step.kernel->run(step.params->get(), args);
+        graph.NoteWorkspace(step, workspace.most_used());
       } catch (...) {
         std::rethrow_exception(
             Describe(std::current_exception(), step.op->name,
@@ -65,7 +73,11 @@ class GraphOperation final : public Operation {
     for (const CompiledGraph::Copy& copy : segment.copies)
       std::memcpy(bases[copy.to], bases[copy.from] + copy.offset,
                   static_cast<size_t>(copy.bytes));
+    graph.NoteRun(segment);
   }
+
+  // Steps that are faster than this (in nanoseconds) are not watched.
+  static constexpr double kWithoutWorkspace = 20000;
 
   void Run() override { Run(*graph, *segment, bases, streams); }
   void Abandon() noexcept override {

@@ -45,9 +45,15 @@ std::shared_ptr<const GraphFunction::Variant> GraphFunction::Get(
     std::span<const NDArray> inputs, bool training, const std::vector<bool>& wanted) {
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& v : variants_) {
-      if (v->training == training && v->wanted == wanted && Same(v->specs, inputs))
-        return v;
+    for (auto& v : variants_) {
+      if (v->training != training || v->wanted != wanted || !Same(v->specs, inputs))
+        continue;
+      if (Ref<const CompiledGraph> better = v->compiled->Replanned()) {
+        auto copy = std::make_shared<Variant>(*v);
+        copy->compiled = std::move(better);
+        v = std::move(copy);
+      }
+      return v;
     }
   }
   // Two threads may both compile; one result is kept.

@@ -35,7 +35,7 @@ void AppendGradients(Graph& graph, const std::vector<bool>& wanted) {
 }
 
 int64_t ArenaBytes(const Graph& graph, PlanStrategy strategy) {
-  return PlanMemory(graph, strategy).arena_bytes;
+  return PlanMemory(graph, {strategy, {}, {}}).arena_bytes;
 }
 
 }  // namespace
