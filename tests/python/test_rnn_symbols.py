@@ -56,3 +56,18 @@ def test_layers_take_symbols(kind, layout):
     x = nd.random.uniform(shape=(2, 5, 3))
     (found,) = layer(mx.sym.Variable("x")).eval(x=x, **parameters(layer))
     np.testing.assert_allclose(found.asnumpy(), layer(x).asnumpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_the_width_of_the_input_follows_from_the_data(both):
+    layer = gluon.rnn.LSTM(4, num_layers=2, bidirectional=both)
+    symbol = layer(mx.sym.Variable("x"))
+    shapes = dict(zip(symbol.list_arguments(), symbol.infer_shape(x=(5, 2, 7))[0]))
+    for name, shape in shapes.items():
+        if name.endswith("0_i2h_weight"):
+            assert shape == (16, 7)
+    net = gluon.nn.HybridSequential()
+    net.add(gluon.rnn.LSTM(4, num_layers=2, bidirectional=both))
+    net.initialize()
+    net.hybridize()
+    assert net(nd.ones((5, 2, 7))).shape == (5, 2, 8 if both else 4)

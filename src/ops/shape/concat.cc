@@ -61,6 +61,25 @@ bool InferConcat(const ConcatParams& p, Specs& in, Specs& out) {
   return y[dim] == sum;
 }
 
+// Two unknown pieces are those of both directions of a layer, and equal.
+bool InferRnnConcat(const ConcatParams& p, Specs& in, Specs& out) {
+  if (!InferConcat(p, in, out)) return false;
+  const Shape& y = out[0].shape;
+  if (y.rank() != 1 || y[0] == kUnknownSize) return true;
+  int64_t rest = y[0];
+  SmallVector<int64_t*, 4> unknown;
+  for (Spec& s : in) {
+    if (s.shape[0] == kUnknownSize)
+      unknown.push_back(&s.shape[0]);
+    else
+      rest -= s.shape[0];
+  }
+  if (unknown.size() != 2) return true;
+  if (rest < 0 || rest % 2 != 0) return false;
+  for (int64_t* size : unknown) *size = rest / 2;
+  return true;
+}
+
 void RunConcat(const ConcatParams& p, const KernelArgs& args) {
   const View& y = args.out[0];
   const int rank = y.shape().rank(), dim = NormalizeAxis(p.dim, rank, "Concat");
@@ -118,6 +137,7 @@ OpSpec<ConcatParams> ConcatSpec(const char* name, const char* doc) {
   OpSpec<ConcatParams> rnn = ConcatSpec(
       "_rnn_param_concat", "Joins the parameters of a recurrent layer to one vector.");
   rnn.aliases = {"_npi_rnn_param_concat"};
+  rnn.infer = InferRnnConcat;
   Register(rnn);
   return true;
 }();
