@@ -119,7 +119,7 @@ class Executor:
     def set_monitor_callback(self, callback, monitor_all=False):
         """Calls callback(name, array) for every operator's outputs after each forward;
         monitor_all: for variables too."""
-        self._monitor_callback = callback
+        self._monitor_callback = None if callback is None else (callback, monitor_all)
         self._handle.set_monitor(callback, bool(monitor_all))
 
     # Arrays by name.
@@ -202,7 +202,7 @@ class Executor:
 
         names = self._symbol.list_arguments()
         auxiliary = self._symbol.list_auxiliary_states()
-        return Executor(
+        reshaped = Executor(
             self._symbol,
             self._ctx,
             [resized(*x) for x in zip(names, self.arg_arrays, arg_shapes)],
@@ -212,6 +212,9 @@ class Executor:
             self._group2ctx,
             self.outputs,
         )
+        if self._monitor_callback is not None:
+            reshaped.set_monitor_callback(*self._monitor_callback)
+        return reshaped
 
     def memory_plan(self, is_train=True):
         """Bytes of the values between inputs and outputs as planned by each strategy

@@ -13,18 +13,6 @@ namespace {
 constexpr std::string_view kHideable[] = {"ctx_group", "lr_mult", "wd_mult",
                                           "force_mirroring", "mirror_stage"};
 
-// The names of a call's inputs, by its parameters; empty for any number of them.
-std::vector<std::string> InputNames(const OpDef& op, const Params& params) {
-  std::vector<std::string> names;
-  if (op.variable_inputs) return names;
-  std::vector<bool> present(op.inputs.size(), true);
-  if (op.optional_inputs) present = op.optional_inputs(params.get());
-  for (size_t i = 0; i < op.inputs.size(); ++i) {
-    if (present[i]) names.push_back(op.inputs[i].name);
-  }
-  return names;
-}
-
 // Initial values that operators ask for their own states.
 void StampInitializer(const OpDef& op, const std::string& input, SymbolNode& variable) {
   const char* init = nullptr;
@@ -310,6 +298,17 @@ std::vector<std::string> Symbol::ListAuxiliaryStates() const {
 }
 std::vector<std::string> Symbol::ListInputs() const {
   return VariableNames(*this, [](bool) { return true; });
+}
+
+std::vector<std::string> InputNames(const OpDef& op, const Params& params) {
+  std::vector<std::string> names;
+  if (op.variable_inputs) return names;
+  std::vector<bool> present(op.inputs.size(), true);
+  if (op.optional_inputs) present = op.optional_inputs(params.get());
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    if (present[i]) names.push_back(op.inputs[i].name);
+  }
+  return names;
 }
 
 std::string OutputName(const SymbolEntry& entry) {

@@ -119,13 +119,24 @@ void Executor::Watch(Graph& graph, const GradientResult& gradients, Compiled& co
                      CompileOptions& options) const {
   options.disabled = {"fuse", "identity", "cse"};
   const std::vector<SymbolNode*> nodes = symbol_.Nodes();
+  const auto watch = [&](const std::string& name, GraphEntry e) {
+    compiled.watched.push_back({name, static_cast<int>(graph.outputs.size())});
+    graph.outputs.push_back(e);
+  };
   for (int id = 0; id < static_cast<int>(nodes.size()); ++id) {
-    if (nodes[id]->is_variable() && !monitor_inputs_) continue;
-    for (int i = 0; i < nodes[id]->CountVisible(); ++i) {
-      const std::string name = OutputName({Ref<SymbolNode>(nodes[id]), i});
-      compiled.watched.push_back({name, static_cast<int>(graph.outputs.size())});
-      graph.outputs.push_back({id, i});
+    const SymbolNode& node = *nodes[id];
+    if (node.is_variable()) continue;
+    const std::vector<std::string> names = monitor_inputs_
+                                               ? InputNames(*node.op, *node.params)
+                                               : std::vector<std::string>{};
+    for (size_t i = 0; monitor_inputs_ && i < node.inputs.size(); ++i) {
+      const GraphEntry e = graph.nodes[id].inputs[i];
+      if (nodes[e.node]->is_variable()) watch(nodes[e.node]->name, e);
+      watch(node.name + "_" + (i < names.size() ? names[i] : "arg" + std::to_string(i)),
+            e);
     }
+    for (int i = 0; i < node.CountVisible(); ++i)
+      watch(OutputName({Ref<SymbolNode>(nodes[id]), i}), {id, i});
   }
   for (const GradientResult::Partial& partial : gradients.partials) {
     const bool several = nodes[partial.node]->inputs.size() > 1;

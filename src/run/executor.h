@@ -39,7 +39,8 @@ class Executor {
   void Backward(const std::vector<NDArray>& head_gradients);
 
   // Called with the name and value of every output of every node, after each forward;
-  // with `inputs`, of variables too. After each backward, with NODE_backward_output and
+  // with `inputs`, of its inputs too, as NODE_input, after those of a variable's own
+  // name. After each backward, with NODE_backward_output and
   // the number of an input, and the gradient that the node gives to it. Null: no more.
   using Monitor = std::function<void(const std::string& name, const NDArray& value)>;
   void SetMonitor(Monitor monitor, bool inputs);

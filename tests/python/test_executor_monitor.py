@@ -35,7 +35,9 @@ def test_a_monitor_sees_every_output(is_train):
     )
     np.testing.assert_array_equal(seen["act_output"], executor.outputs[0].asnumpy())
     _, seen = watched(is_train, monitor_all=True)
-    assert set(seen) == {"x", "fc_weight", "fc_bias", "fc_output", "act_output"}
+    fc = ["x", "fc_data", "fc_weight", "fc_bias", "fc_output"]
+    assert list(seen) == [*fc, "act_data", "act_output"]
+    np.testing.assert_array_equal(seen["act_data"], seen["fc_output"])
 
 
 def test_a_monitor_sees_what_nodes_give_back():
@@ -114,3 +116,22 @@ def test_simple_bind_takes_shapes_of_arguments_only():
     assert x.simple_bind(mx.cpu(), x=(2,), axis=-1).outputs[0].shape == (2,)
     with pytest.raises(TypeError, match="the shape of x is 3; a tuple was expected"):
         x.simple_bind(mx.cpu(), x=3)
+
+
+def test_monitors_stay_when_shapes_change():
+    executor, seen = watched(False)
+    seen.clear()
+    executor.reshape(x=(1, 4)).forward()
+    assert list(seen) == ["fc_output", "act_output"]
+    assert seen["act_output"].shape == (1, 3)
+
+
+def test_an_error_in_a_monitor_is_the_errors_of_forward():
+    executor, _ = watched(False)
+
+    def fail(name, array):
+        raise ValueError("no %s today" % name)
+
+    executor.set_monitor_callback(fail)
+    with pytest.raises(ValueError, match="no fc_output today"):
+        executor.forward()
