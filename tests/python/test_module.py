@@ -125,6 +125,23 @@ def test_other_shapes_rebind_and_keep_parameters():
     assert_same(values(module.get_params()[0]), before)
 
 
+def test_executors_of_the_last_few_shapes_are_kept():
+    module = bound()
+    first = module._exec_group.execs[0]
+    module.forward(a_batch(7))
+    second = module._exec_group.execs[0]
+    for size, expected in ((4, first), (7, second), (4, first)):
+        module.forward(a_batch(size))
+        assert module._exec_group.execs[0] is expected
+    for size in range(10, 30):
+        module.forward(a_batch(size))
+    assert len(module._exec_group._known) == 8
+    module.forward(a_batch(4))
+    assert module._exec_group.execs[0] is first
+    module.forward(a_batch(7))
+    assert module._exec_group.execs[0] is not second
+
+
 def test_a_batch_needs_only_data():
     Batch = namedtuple("Batch", ["data"])
     module = mx.mod.Module(mx.sym.Variable("data") * 2, label_names=None)

@@ -16,6 +16,8 @@ from .checks import as_descs, names_list
 
 __all__ = ["DataParallelExecutorGroup"]
 
+_MOST_KNOWN = 8  # combinations of shapes whose executors are kept
+
 
 def _groups_of_devices(group2ctxs, count):
     """For each device, the dict from the names of ctx_groups to devices, or None."""
@@ -147,7 +149,9 @@ class DataParallelExecutorGroup:
         )
         self._total_exec_bytes = 0
         self.execs = []
-        self._default_execs = None  # those of the first shapes, which reshaping keeps
+        self._known = (
+            OrderedDict()
+        )  # shapes of inputs -> executors; the first ones stay
         self.bind_exec(data_shapes, label_shapes, shared_group)
 
     def _requests(self, grad_req, data_names):
@@ -211,20 +215,30 @@ class DataParallelExecutorGroup:
         self.label_layouts = self.decide_slices(label_shapes or ())
         if self.slices is None:  # no batch axis at all: every device gets everything
             self.slices = [slice(i, i + 1) for i in range(len(self.contexts))]
-        for i in range(len(self.contexts)):
+        key = tuple((d.name, d.shape) for d in [*data_shapes, *(label_shapes or ())])
+        self.execs = self._known.get(key, [])
+        for i in range(len(self.contexts) if not self.execs else 0):
             inputs = self._sliced(data_shapes, i, self.data_layouts)
             labels = self._sliced(label_shapes or (), i, self.label_layouts)
             if reshape:
-                self.execs[i] = self._default_execs[i].reshape(
-                    allow_up_sizing=True, **{d.name: d.shape for d in inputs + labels}
-                )
+                shapes = {d.name: d.shape for d in inputs + labels}
+                first = next(iter(self._known.values()))[i]
+                executor = first.reshape(allow_up_sizing=True, **shapes)
             else:
                 shared = None if shared_group is None else shared_group.execs[i]
-                self.execs.append(self._bind_one(i, inputs, labels, shared))
+                executor = self._bind_one(i, inputs, labels, shared)
+            self.execs.append(executor)
+        self._remember(key)
         self.data_shapes, self.label_shapes = data_shapes, label_shapes
         self.data_names = [d.name for d in data_shapes]
         self.label_names = [d.name for d in label_shapes or ()]
         self._collect_arrays()
+
+    def _remember(self, key):
+        """Keeps the executors of the last few shapes, and of the first."""
+        self._known[key] = self.execs
+        if len(self._known) > _MOST_KNOWN:
+            self._known.pop(list(self._known)[1])
 
     def _sliced(self, shapes, i, axes):
         result = []
@@ -261,8 +275,6 @@ class DataParallelExecutorGroup:
         """Binds anew for other shapes; the parameters stay."""
         if data_shapes == self.data_shapes and label_shapes == self.label_shapes:
             return
-        if self._default_execs is None:
-            self._default_execs = list(self.execs)
         self.bind_exec(data_shapes, label_shapes, reshape=True)
 
     def _collect_arrays(self):
@@ -413,5 +425,6 @@ class DataParallelExecutorGroup:
 
     def install_monitor(self, mon):
         """Lets a Monitor see the outputs of all operators."""
-        for executor in self.execs:
-            mon.install(executor)
+        for executors in self._known.values():
+            for executor in executors:
+                mon.install(executor)
