@@ -7,20 +7,15 @@
 #include <vector>
 
 #include "base/blocking.h"
-#include "base/options.h"
 #include "cpu/pointwise.h"
-#include "engine/engine.h"
 #include "run/push.h"
 
 namespace plait {
 
 namespace {
 
-// Beyond these a program is flushed, so that memory is not held for long and a worker
-// that has nothing to do gets work while the caller goes on.
+// Beyond this a program is flushed, so that memory is not held for long.
 constexpr size_t kMaxHeldBytes = size_t{1} << 30;
-constexpr int64_t kWorthAPush = 1 << 16;  // elements
-constexpr int kManySteps = 16;
 constexpr int kOutputsOfAnOperator = 4;
 // A result of this size is placed at once, so that lack of memory shows at the call.
 constexpr int64_t kHugeBytes = int64_t{1} << 30;
@@ -304,10 +299,8 @@ Arrays LazyProgram::Append(const OpDef& op, const Params& params,
     SmallVector<Pw, 4> operands;
     for (const NDArray& x : in) operands.push_back(Operand(x));
     Arrays results = AppendSteps(op, params, operands, in, out);
-    const int64_t n = space_.size();
-    if (held_bytes_ > kMaxHeldBytes || n * 4 > kHugeBytes ||
-        (program_.num_steps >= kManySteps && n >= kWorthAPush &&
-         Engine::Get().Idle())) {
+    const bool full = held_bytes_ > kMaxHeldBytes || space_.size() * 4 > kHugeBytes;
+    if (full || (Cost() > kInlineNanoseconds && WaitsTooLong())) {
       FlushLocked();
       // No memory shows here, where it was asked for.
       for (const NDArray& y : results) {
@@ -315,8 +308,6 @@ Arrays LazyProgram::Append(const OpDef& op, const Params& params,
           y.body()->Materialize();
         }
       }
-    } else if (Cost() > kInlineNanoseconds) {
-      NoteWaiting();
     }
     return results;
   }
@@ -363,8 +354,9 @@ NDArray LazyProgram::AppendReduction(const OpDef& op, const Params& params,
   reduced_ = op.reduce(params.get(), value, space_, reduction_).arg();
   auto body = MakeRef<ArrayBody>(y.shape, y.dtype, x.device());
   Own(body.get(), kReduced);
-  if (Cost() > kInlineNanoseconds) NoteWaiting();
-  return NDArray(std::move(body));
+  const NDArray result(std::move(body));
+  if (Cost() > kInlineNanoseconds && WaitsTooLong()) FlushLocked();
+  return result;
 }
 
 // The outputs overlap inputs: computes them elsewhere, then copies.

@@ -74,8 +74,9 @@ class LazyProgram final : public Pending {
   friend class LazyTimer;
 
   void FlushLocked();
-  // For a program that is worth a push: somebody flushes it if no more comes.
-  void NoteWaiting();
+  // For a program that is worth a push, after an addition. True when it has waited for
+  // long while the engine has nothing to do; else somebody flushes it if no more comes.
+  bool WaitsTooLong();
   void FlushIfLeft(int64_t since);
   // Estimated time of a flush on one thread, in nanoseconds.
   double Cost() const {
@@ -119,7 +120,8 @@ class LazyProgram final : public Pending {
   bool reduces_ = false;  // set by Place: the last output is the reduction's
   // When something was last added, in steady_clock's nanoseconds; 0: not worth a push.
   std::atomic<int64_t> waiting_since_{0};
-  int live_ = 0;  // outputs that a flush would write now
+  int64_t first_waiting_ = 0;  // the first such time
+  int live_ = 0;               // outputs that a flush would write now
 };
 
 }  // namespace plait

@@ -95,7 +95,7 @@ TEST(Lazy, DroppedIntermediatesAreNotWritten) {
   memory::ResetPeak(cpu);
   const size_t before = memory::GetStats(cpu).live;
   NDArray y = x;
-  for (int i = 0; i < 12; ++i) y = Scalar("_plus_scalar", y, 1);
+  for (int i = 0; i < 20; ++i) y = Scalar("_plus_scalar", y, 1);
   y.WaitToRead();
   EXPECT_LE(memory::GetStats(cpu).peak - before, size_t{2} << 18);
 }

@@ -27,6 +27,8 @@ using std::chrono::nanoseconds;
 // the engine had nothing to do: short enough that a computer does not wait for long,
 // long enough for a host language to make the next call of an expression.
 constexpr nanoseconds kPatience = std::chrono::microseconds(250);
+// One that is added to all the time is flushed after kLongWait.
+constexpr nanoseconds kLongWait = std::chrono::microseconds(500);
 // How often the timer looks; rarer while others flush in time, and not at all when no
 // program has been worth it for kTired looks.
 constexpr nanoseconds kShortest = std::chrono::microseconds(125);
@@ -214,10 +216,15 @@ void LazyProgram::FlushAll() {
   for (LazyProgram* program : all) program->Flush();
 }
 
-void LazyProgram::NoteWaiting() {
+bool LazyProgram::WaitsTooLong() {
   static LazyTimer& timer = LazyTimer::Get();
-  const int64_t before = waiting_since_.exchange(Now(), std::memory_order_seq_cst);
-  if (before == 0) timer.Wake();
+  const int64_t now = Now();
+  if (waiting_since_.exchange(now, std::memory_order_seq_cst) == 0) {
+    first_waiting_ = now;
+    timer.Wake();
+    return false;
+  }
+  return now - first_waiting_ > kLongWait.count() && Engine::Get().Idle();
 }
 
 // The owner holds the lock only while it adds something or flushes: then it is at work.
