@@ -102,22 +102,19 @@ def train(steps, sync):
 
 def test_running_ahead_is_bounded():  # M3
     with_sync = train(100, True)
-    without = train(1000, False)
+    without = train(5000, False)
     # What may run ahead is bounded by bytes, not by a share of this small net.
     assert without <= max(1.3 * with_sync, with_sync + 256 * MB)
-    assert train(2000, False) <= 1.1 * without
 
 
 def test_a_long_chain_frees_its_temporaries():  # M4
     base = stats()["live"]
     a = b = nd.ones((MB,))
     c = nd.zeros((MB,))
-    for i in range(1000):
+    for _ in range(10000):
         c = (a + b) / 10 + c
         d = c + 1
-        if i % 100 == 99:
-            d.wait_to_read()
-    np.testing.assert_allclose(d.asnumpy()[[0, -1]], 201, rtol=1e-3)
+    np.testing.assert_allclose(d.asnumpy()[[0, -1]], 2001, rtol=1e-3)
     assert stats()["peak"] - base < 200 * MB
 
 
@@ -156,7 +153,7 @@ def test_networks_give_back_their_memory():  # M6
     for _ in range(20):
         once()
     live, start = stats()["live"], resident()
-    for _ in range(200):
+    for _ in range(500):
         once()
     assert stats()["live"] <= live
     assert resident() - start < 5 * MB

@@ -450,3 +450,51 @@ def test_stored_gamma_is_set_to_one_where_it_is_fixed():  # O32
     with autograd.train_mode():
         nd.BatchNorm(x, gamma, *rest, fix_gamma=True)
     assert gamma.asnumpy().tolist() == [1, 1]
+
+
+def test_dtypes_may_be_mixed():  # O15
+    x = nd.ones((2, 2), dtype="int32") * nd.ones((2, 2), dtype="int64")
+    assert x.dtype == np.int64 and (x.asnumpy() == 1).all()
+    floats, ints = nd.array([0, 1]), nd.array([0, 1], dtype="int32")
+    assert (floats == ints).asnumpy().tolist() == [1, 1]
+    assert (floats != ints).asnumpy().tolist() == [0, 0]
+    wide = nd.array([2.5], dtype="float64") + nd.array([1], dtype="float16")
+    assert wide.dtype == np.float64 and wide.asscalar() == 3.5
+
+
+def test_mixed_dtypes_have_gradients_of_their_own_dtype():  # O15
+    x, y = nd.array([1, 2], dtype="float16"), nd.array([3, 4], dtype="float64")
+    x.attach_grad()
+    y.attach_grad()
+    with autograd.record():
+        z = x * y * nd.array([2, 2], dtype="int32")
+    z.backward()
+    assert z.dtype == np.float64
+    assert x.grad.dtype == np.float16 and x.grad.asnumpy().tolist() == [6, 8]
+    assert y.grad.dtype == np.float64 and y.grad.asnumpy().tolist() == [2, 4]
+
+
+def free_memory():
+    """Bytes that this machine could give a process now."""
+    try:
+        with open("/proc/meminfo") as f:
+            rows = dict(line.split(":") for line in f)
+        return int(rows["MemAvailable"].split()[0]) << 10
+    except OSError:
+        return 0
+
+
+@pytest.mark.skipif(free_memory() < 7 << 30, reason="needs 7 GB of memory")
+def test_more_elements_than_31_bits_count():  # O27
+    a = nd.zeros((2, 2**31), dtype="int8")
+    a[1, -1] = 1
+    assert a[1, -1].asscalar() == 1 and a[0, -1].asscalar() == 0
+    assert nd.sum(a, dtype="int64").asscalar() == 1
+    assert a.size == 2**32 and a.reshape((-1,))[2**32 - 1].asscalar() == 1
+    del a
+    b = nd.array(np.arange(4).reshape(4, 1, 1, 1, 1), dtype="int8")
+    big = nd.broadcast_to(b, shape=(4, 256, 1, 100, 25600))
+    assert big.size == 2621440000
+    assert big[3, 255, 0, 99, 25599].asscalar() == 3
+    assert big[2, 0, 0, 0, 0].asscalar() == 2
+    mx.cpu().empty_cache()

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import plait as mx
-from plait import gluon, nd
+from plait import autograd, gluon, nd
 from plait.gluon import nn
 
 PACKAGE = os.path.dirname(mx.__file__)
@@ -161,3 +161,24 @@ def test_missing_and_extra_parameters_are_named(tmp_path):  # S2
     with pytest.raises(mx.MXNetError, match=r"1\.(weight|bias)"):
         other.load_parameters(path)
     assert isinstance(gluon.nn.Dense(1), gluon.Block)
+
+
+def test_the_extension_belongs_to_its_platform():  # P5
+    from importlib.machinery import EXTENSION_SUFFIXES
+
+    from plait import _plait
+
+    name = os.path.basename(_plait.__file__)
+    assert name == "_plait" + EXTENSION_SUFFIXES[0], "a wheel of it is not for any"
+
+
+def test_an_array_without_axes_is_one_number(tmp_path):  # P3
+    s = nd.from_dlpack(np.array(2.0, dtype="float32"))
+    assert s.shape == () and s.size == 1 and s.asscalar() == 2
+    assert s.asnumpy().shape == ()
+    s = s.copy()
+    s.attach_grad()
+    with autograd.record():
+        y = (nd.ones((2, 3)) * s).sum()
+    y.backward()
+    assert s.grad.shape == () and s.grad.asscalar() == 6
