@@ -53,6 +53,10 @@ Arrays InvokeKernel(const OpDef& op, const ParamsRef& params,
                     std::span<const NDArray> in, std::span<const NDArray> out) {
   Specs in_specs, out_specs(op.CountOutputs(*params));
   for (const NDArray& x : in) in_specs.push_back({x.shape(), x.dtype()});
+  // What has no inputs may leave it to `out` what its result is.
+  for (size_t i = 0; in.empty() && i < out.size() && i < out_specs.size(); ++i) {
+    if (out[i]) out_specs[i] = {out[i].shape(), out[i].dtype()};
+  }
   InferAll(op, *params, in_specs, out_specs);
   for (const NDArray& x : in) x.body()->Materialize();
 

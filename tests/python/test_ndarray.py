@@ -389,3 +389,33 @@ def test_shapes_of_broadcasting_are_inferred_without_a_call():
     assert infer("where", [(2, 3)] * 3, {}) == (2, 3)
     with pytest.raises(ValueError, match="broadcast_add: .*\\(2, 3\\)"):
         infer("broadcast_add", [(2, 3), (4,)], {})
+
+
+def test_boolean_mask_takes_slices_and_gives_their_gradients():
+    x = nd.array(np.arange(12).reshape(4, 3))
+    x.attach_grad()
+    with autograd.record():
+        y = nd.contrib.boolean_mask(x, nd.array([0, 1, 0, 2]))
+    assert y.asnumpy().tolist() == [[3, 4, 5], [9, 10, 11]]
+    y.backward(nd.ones((2, 3)) * 2)
+    assert x.grad.asnumpy()[:, 0].tolist() == [0, 2, 0, 2]
+    assert nd.contrib.boolean_mask(x, nd.zeros(4)).shape == (0, 3)
+    with pytest.raises(ValueError, match="boolean_mask: index of shape .3,."):
+        nd.contrib.boolean_mask(x, nd.zeros(3))
+
+
+def test_set_value_fills_what_out_is():
+    for dtype in ("float32", "int64"):
+        x = nd.zeros((2, 3), dtype=dtype)
+        nd._internal._set_value(src=7, out=x)
+        assert x.dtype == np.dtype(dtype) and (x.asnumpy() == 7).all()
+
+
+def test_cumsum_follows_numpy():
+    x = np.random.RandomState(0).uniform(-1, 1, (3, 4)).astype("float32")
+    for axis in (None, 0, 1, -1):
+        np.testing.assert_allclose(
+            nd.cumsum(nd.array(x), axis=axis).asnumpy(), np.cumsum(x, axis), 1e-6, 1e-6
+        )
+    ints = nd.array([100, 100, 100], dtype="int8")
+    assert nd.cumsum(ints, dtype="int32").asnumpy().tolist() == [100, 200, 300]

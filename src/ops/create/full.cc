@@ -94,5 +94,26 @@ OpSpec<FillParams> Spec(const char* name, const char* doc) {
                 {{}, {.shape = {0}, .value = 2}}},
 });
 
+struct SetParams {
+  double src = 0;
+};
+
+[[maybe_unused]] const OpDef& set_value = Register<SetParams>({
+    .name = "_set_value",
+    .doc = "Fills `out` with a number.",
+    .params = {Required<SetParams>("src", &SetParams::src, "The number.")},
+    .types = [](const SetParams&, Specs&,
+                Specs& out) { GivenDType(out[0].dtype, out[0]); },
+    .infer =
+        [](const SetParams&, Specs&, Specs& out) {
+          if (!out[0].shape.rank_known()) out[0].shape = Shape{1};
+          return true;
+        },
+    .zero_gradient = true,
+    .cpu = {{"plain", [](const SetParams& p,
+                         const KernelArgs& args) { FillValue(args.out[0], p.src); }}},
+    .samples = {{{}, {.src = 2.5}}},
+});
+
 }  // namespace
 }  // namespace plait
