@@ -13,6 +13,7 @@ from ..error import MXNetError, MXNetOSError, MXNetTypeError, MXNetValueError
 from ..name import NameManager
 from ..ndarray._core import dtype_name
 from ..ndarray.ndarray import _DTYPE_MX_TO_NP, _DTYPE_NP_TO_MX
+from ..util import is_np_shape
 from . import _methods
 from ._op import op, text_of
 
@@ -192,7 +193,8 @@ class Symbol:
         """(argument shapes, output shapes, auxiliary shapes) from known shapes of
         arguments, by position or name; (None, None, None) when they do not decide all.
 
-        0 in a shape is an unknown size.
+        0 in a shape is an unknown size; with NumPy's shapes (plait.util.set_np_shape)
+        -1 is, and None an unknown shape.
         """
         result, missing = self._infer_shapes(args, kwargs)
         if missing is None:
@@ -205,28 +207,32 @@ class Symbol:
         return (None, None, None)
 
     def infer_shape_partial(self, *args, **kwargs):
-        """infer_shape that gives what is known: 0 for sizes, () for shapes."""
+        """infer_shape that gives what is known: 0 for sizes and () for shapes that are
+        not, or -1 and None with NumPy's shapes.
+        """
         return self._infer_shapes(args, kwargs)[0]
 
     def _infer_shapes(self, args, kwargs):
         known = self._known(args, kwargs, "infer_shape")
-        shapes = {}
+        shapes, numpy_shapes = {}, is_np_shape()
         for name, shape in known.items():
             if not isinstance(shape, (tuple, list)):
                 raise MXNetTypeError(
                     "infer_shape: the shape of %s is %r; a tuple was expected"
                     % (name, shape)
                 )
-            if len(shape):
+            if numpy_shapes:
+                shapes[name] = tuple(int(s) for s in shape)
+            elif len(shape):
                 shapes[name] = tuple(-1 if s == 0 else int(s) for s in shape)
         inputs, outputs, _, _ = self.handle.infer(shapes, {}, True)
-        legacy = [_legacy(shape) for shape, _ in inputs]
-        split = self._split(legacy)
-        result = (split[0], [_legacy(shape) for shape, _ in outputs], split[1])
+        shown = _numpy_shape if numpy_shapes else _legacy
+        split = self._split([shown(shape) for shape, _ in inputs])
+        result = (split[0], [shown(shape) for shape, _ in outputs], split[1])
         undecided = [
-            "%s: %s" % (name, shape)
-            for name, shape in zip(self.list_inputs(), legacy)
-            if 0 in shape or (shape == () and not _known_rank(inputs, name, self))
+            "%s: %s" % (name, shown(shape))
+            for name, (shape, _) in zip(self.list_inputs(), inputs)
+            if shape is None or -1 in shape
         ]
         complete = not undecided and all(
             shape is not None and -1 not in shape for shape, _ in outputs
@@ -284,7 +290,14 @@ class Symbol:
     def tojson(self, remove_amp_cast=True):
         """The graph as MXNet's JSON text."""
         symbol = self._without_casts() if remove_amp_cast else self
-        return symbol.handle.to_json()
+        text = symbol.handle.to_json()
+        if not is_np_shape():
+            return text
+        # The writer's last member; with two it has a line for each.
+        head, _, version = text.rpartition('"attrs": {')
+        version = version.rstrip("}\n")
+        flag = '    "is_np_shape": ["int", 1], \n    '
+        return '%s"attrs": {\n%s%s\n  }\n}' % (head, flag, version)
 
     def save(self, fname, remove_amp_cast=True):
         """Writes the JSON text to a file, whole or not at all."""
@@ -435,8 +448,8 @@ class Symbol:
     __hash__ = object.__hash__
 
 
-def _known_rank(inputs, name, symbol):
-    return inputs[symbol.list_inputs().index(name)][0] is not None
+def _numpy_shape(shape):
+    return None if shape is None else tuple(shape)
 
 
 def _legacy(shape):

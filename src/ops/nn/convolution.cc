@@ -107,8 +107,12 @@ bool Infer(const P& p, Specs& in, Specs& out) {
   }
   bool ok = UnifySize(x[0], y[0]);
   for (int i = 0; i < rank && ok; ++i) {
-    if (x[2 + i] == kUnknownSize) continue;
     const int64_t window = ConvEntry(p.dilate, i, 1) * (p.kernel[i] - 1) + 1;
+    if (x[2 + i] == kUnknownSize) {  // with larger steps several sizes give y
+      if (y[2 + i] != kUnknownSize && ConvEntry(p.stride, i, 1) == 1)
+        x[2 + i] = y[2 + i] + window - 1 - 2 * ConvEntry(p.pad, i, 0);
+      continue;
+    }
     const int64_t room = x[2 + i] + 2 * ConvEntry(p.pad, i, 0) - window;
     Check(room >= 0, "Convolution: kernel ", p.kernel, " is larger than x ", x,
           " with pad ", p.pad, " along axis ", 2 + i);

@@ -88,6 +88,35 @@ int CountEqual(const SplitParams& p) {
   return p.num_outputs;
 }
 
+// Each side tells the other what it knows; sizes along the axis differ by a factor.
+bool InferEqual(const SplitParams& p, Specs& in, Specs& out) {
+  Shape& x = in[0].shape;
+  for (const Spec& piece : out) {
+    if (!x.rank_known() && piece.shape.rank_known())
+      x = Shape::Filled(piece.shape.rank() + p.squeeze_axis, kUnknownSize);
+  }
+  if (!x.rank_known()) return true;
+  if (x.known()) return InferPieces(x, EqualCut(p, x), out, "SliceChannel");
+  if (p.squeeze_axis && x.rank() == 1) return true;
+  const int axis = NormalizeAxis(p.axis, x.rank(), "SliceChannel");
+  if (p.squeeze_axis && x[axis] == kUnknownSize) x[axis] = p.num_outputs;
+  Shape piece = x;
+  if (x[axis] != kUnknownSize)
+    piece[axis] = EqualEnds(x[axis], p.num_outputs, x, "SliceChannel")[1];
+  if (p.squeeze_axis) piece.Erase(axis);
+  for (int round = 0; round < 2; ++round) {
+    for (Spec& y : out)
+      if (!Unify(piece, y.shape)) return false;
+  }
+  for (int i = 0; i < x.rank(); ++i) {
+    if (i == axis) continue;
+    x[i] = piece[p.squeeze_axis && i > axis ? i - 1 : i];
+  }
+  if (!p.squeeze_axis && piece[axis] != kUnknownSize)
+    x[axis] = piece[axis] * p.num_outputs;
+  return true;
+}
+
 [[maybe_unused]] const OpDef& slice_channel = Register<SplitParams>({
     .name = "SliceChannel",
     .aliases = {"split"},
@@ -99,12 +128,7 @@ int CountEqual(const SplitParams& p) {
                {"squeeze_axis", &SplitParams::squeeze_axis,
                 "Whether the axis, then of size 1, is taken away."}},
     .num_outputs = CountEqual,
-    .infer =
-        [](const SplitParams& p, Specs& in, Specs& out) {
-          const Shape& x = in[0].shape;
-          if (!x.known()) return true;
-          return InferPieces(x, EqualCut(p, x), out, "SliceChannel");
-        },
+    .infer = InferEqual,
     .gradient =
         [](const SplitParams& p, const GradArgs& g) {
           return JoinPieces(EqualCut(p, g.in_spec(0).shape), g);
