@@ -55,6 +55,28 @@ Executor::Executor(const Symbol& symbol, std::vector<NDArray> inputs,
   }
 }
 
+size_t Executor::Find(std::string_view name) const {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (NameOf(i) == name) return i;
+  }
+  std::string all;
+  for (size_t i = 0; i < inputs_.size() && i < 20; ++i)
+    all += (i == 0 ? "" : ", ") + NameOf(i);
+  Fail(ErrorKind::kValue, "executor: there is no variable ", name, "; one of ", all,
+       " was expected");
+}
+
+const NDArray& Executor::input(std::string_view name) const {
+  return inputs_[Find(name)];
+}
+
+const NDArray& Executor::grad(std::string_view name) const {
+  const NDArray& grad = grads_[Find(name)];
+  Check(static_cast<bool>(grad), "executor: ", name,
+        " has no gradient; one that was asked for when binding was expected");
+  return grad;
+}
+
 bool Executor::WantsGradients() const {
   return std::any_of(reqs_.begin(), reqs_.end(),
                      [](GradReq r) { return r != GradReq::kNull; });

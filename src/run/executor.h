@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/symbol.h"
@@ -29,6 +30,15 @@ class Executor {
   const std::vector<NDArray>& inputs() const { return inputs_; }
   const std::vector<NDArray>& grads() const { return grads_; }
   const std::vector<NDArray>& outputs() const { return outputs_; }
+  const Symbol& symbol() const { return symbol_; }
+
+  // The array of a variable, and its gradient. Throw kValue where there is none.
+  const NDArray& input(std::string_view name) const;
+  const NDArray& grad(std::string_view name) const;
+  // The name of input i.
+  const std::string& NameOf(size_t i) const {
+    return inferred_.nodes[inferred_.inputs[i]].name;
+  }
 
   // Computes the outputs, into the same arrays each time.
   void Forward(bool is_train);
@@ -73,6 +83,7 @@ class Executor {
   void Report(const std::vector<Compiled::Watched>& watched,
               const GraphCall& call) const;
   bool WantsGradients() const;
+  size_t Find(std::string_view name) const;
 
   Symbol symbol_;
   Graph inferred_;
