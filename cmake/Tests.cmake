@@ -34,6 +34,16 @@ foreach(engine threaded serial)
 endforeach()
 add_dependencies(plait_tests operator_tests)
 
+# The C interface from a program that a C compiler builds.
+file(GLOB tests CONFIGURE_DEPENDS tests/capi/*.c)
+add_executable(c_test ${tests})
+set_target_properties(c_test PROPERTIES C_STANDARD 11 C_EXTENSIONS OFF)
+target_compile_options(c_test PRIVATE -pedantic -Wall -Wextra -Werror)
+target_link_libraries(c_test PRIVATE plait Threads::Threads m)
+add_test(NAME CApi.WorksFromC COMMAND c_test ${CMAKE_BINARY_DIR})
+set_tests_properties(CApi.WorksFromC PROPERTIES LABELS capi TIMEOUT 120)
+add_dependencies(plait_tests c_test)
+
 # docs/options.md is what the options table says; the test fails where it is stale.
 add_executable(options_doc tools/options_doc.cc)
 target_link_libraries(options_doc PRIVATE plait plait_flags)
@@ -46,5 +56,6 @@ add_test(NAME Docs.OptionsPageIsFresh
 add_test(NAME Install.FindPackageBuildsAndRuns
   COMMAND ${CMAKE_COMMAND} -D BUILD=${CMAKE_BINARY_DIR}
     -D SOURCE=${CMAKE_SOURCE_DIR}/tests/install
+    -D EXAMPLES=${CMAKE_SOURCE_DIR}/examples/cpp
     -D CXX=${CMAKE_CXX_COMPILER} "-D FLAGS=${CMAKE_CXX_FLAGS}"
     -P ${CMAKE_SOURCE_DIR}/tests/install/run.cmake)

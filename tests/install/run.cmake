@@ -10,3 +10,17 @@ run(${CMAKE_COMMAND} -G Ninja -S ${SOURCE} -B ${work}/build
     "-D CMAKE_CXX_FLAGS=${FLAGS}" -D CMAKE_PREFIX_PATH=${work}/prefix)
 run(${CMAKE_COMMAND} --build ${work}/build)
 run(${work}/build/consumer)
+run(${work}/build/consumer_c)
+
+# The C++ examples build in the same way; a short run where the data is there.
+run(${CMAKE_COMMAND} -G Ninja -S ${EXAMPLES} -B ${work}/examples
+    -D CMAKE_BUILD_TYPE=Release -D CMAKE_CXX_COMPILER=${CXX}
+    "-D CMAKE_CXX_FLAGS=${FLAGS}" -D CMAKE_PREFIX_PATH=${work}/prefix)
+run(${CMAKE_COMMAND} --build ${work}/examples)
+if(EXISTS /usr/share/datasets/fashion-mnist)
+  execute_process(COMMAND ./lenet 1 6400 WORKING_DIRECTORY ${work}/examples
+    OUTPUT_VARIABLE text COMMAND_ERROR_IS_FATAL ANY)
+  if(NOT text MATCHES "test accuracy ([0-9.]+) %" OR CMAKE_MATCH_1 LESS 70)
+    message(FATAL_ERROR "lenet has learnt too little: ${text}")
+  endif()
+endif()
