@@ -296,3 +296,16 @@ def test_an_empty_iterator_is_an_error():
 
     with pytest.raises(mx.MXNetError, match="train_data gave no batch in epoch 0"):
         mx.mod.Module(mlp()).fit(Empty(), num_epoch=1)
+
+
+@pytest.mark.filterwarnings("error")
+def test_training_on_and_predicting_without_labels_give_no_warnings():
+    module = bound(batch=20)
+    module.fit(iterator(), num_epoch=1)
+    module.bind([("data", (2, 6))], for_training=False, force_rebind=True)
+    assert module.predict(np.ones((5, 6))).shape == (5, 3)
+
+
+def test_missing_labels_are_told_in_training():
+    with pytest.warns(UserWarning, match="label_shapes are .*; expected the names"):
+        mx.mod.Module(mlp()).bind([("data", (2, 6))])

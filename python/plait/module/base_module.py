@@ -191,13 +191,15 @@ class BaseModule:
         )
         if monitor is not None:
             self.install_monitor(monitor)
-        self.init_params(
-            initializer=initializer,
-            arg_params=arg_params,
-            aux_params=aux_params,
-            allow_missing=allow_missing,
-            force_init=force_init,
-        )
+        given = arg_params is not None or aux_params is not None
+        if given or force_init or not self.params_initialized:
+            self.init_params(
+                initializer=initializer,
+                arg_params=arg_params,
+                aux_params=aux_params,
+                allow_missing=allow_missing,
+                force_init=force_init,
+            )
         self.init_optimizer(
             kvstore=kvstore, optimizer=optimizer, optimizer_params=optimizer_params
         )

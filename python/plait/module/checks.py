@@ -77,8 +77,11 @@ def _as_desc(desc):
     )
 
 
-def parse_data_desc(data_names, label_names, data_shapes, label_shapes):
-    """(data, labels or None) as DataDescs, their names compared with those expected."""
+def parse_data_desc(data_names, label_names, data_shapes, label_shapes, training):
+    """(data, labels or None) as DataDescs, their names compared with those expected.
+
+    Labels that are missing matter in training only.
+    """
     data_shapes = as_descs(data_shapes)
     label_shapes = as_descs(label_shapes or ()) or None
     for kind, expected, given, throw in (
@@ -86,6 +89,8 @@ def parse_data_desc(data_names, label_names, data_shapes, label_shapes):
         ("label", label_names, label_shapes or (), False),
     ):
         if sorted(expected) == sorted(d.name for d in given):
+            continue
+        if not throw and not training and not given:
             continue
         text = "Module.bind: %s_shapes are %s; expected the names %s" % (
             kind,

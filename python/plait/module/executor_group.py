@@ -221,7 +221,7 @@ class DataParallelExecutorGroup:
             inputs = self._sliced(data_shapes, i, self.data_layouts)
             labels = self._sliced(label_shapes or (), i, self.label_layouts)
             if reshape:
-                shapes = {d.name: d.shape for d in inputs + labels}
+                shapes = self._with_other_inputs(inputs + labels)
                 first = next(iter(self._known.values()))[i]
                 executor = first.reshape(allow_up_sizing=True, **shapes)
             else:
@@ -233,6 +233,19 @@ class DataParallelExecutorGroup:
         self.data_names = [d.name for d in data_shapes]
         self.label_names = [d.name for d in label_shapes or ()]
         self._collect_arrays()
+
+    def _with_other_inputs(self, descs):
+        """Shapes by name, also of inputs that follow from them: labels that are not
+        given, states.
+        """
+        shapes = {d.name: d.shape for d in descs}
+        known = set(self.param_names).union(shapes)
+        others = [name for name in self.arg_names if name not in known]
+        if others:
+            inferred, _, _ = self.symbol.infer_shape(**shapes)
+            all_shapes = dict(zip(self.arg_names, inferred or ()))
+            shapes.update((n, all_shapes[n]) for n in others if n in all_shapes)
+        return shapes
 
     def _remember(self, key):
         """Keeps the executors of the last few shapes, and of the first."""

@@ -263,7 +263,7 @@ class Module(BaseModule):
         )
         shared_group = self._group_of(shared_module)
         data_shapes, label_shapes = parse_data_desc(
-            self._data_names, self._label_names, data_shapes, label_shapes
+            self._data_names, self._label_names, data_shapes, label_shapes, for_training
         )
         self._exec_group = DataParallelExecutorGroup(
             self._symbol,
@@ -327,7 +327,11 @@ class Module(BaseModule):
     def reshape(self, data_shapes, label_shapes=None):
         """Binds anew for other shapes of data; the parameters stay."""
         self._data_shapes, self._label_shapes = parse_data_desc(
-            self._data_names, self._label_names, data_shapes, label_shapes
+            self._data_names,
+            self._label_names,
+            data_shapes,
+            label_shapes,
+            self.for_training,
         )
         self._exec_group.reshape(self._data_shapes, self._label_shapes)
         self._plan = None
