@@ -1,5 +1,6 @@
 """Networks that Python exported give the same outputs in a C program."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 import plait as mx
 from plait.gluon import nn
 
+ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = Path(mx.__file__).absolute().parents[2] / "c_test"
 
 pytestmark = pytest.mark.skipif(
@@ -82,3 +84,13 @@ def test_a_network_without_its_parameters_is_refused(tmp_path):
     with pytest.raises(AssertionError) as error:
         predict(tmp_path, tmp_path / "net", x)
     assert f"no array for {gone.removeprefix('arg:')}" in str(error.value)
+
+
+def test_the_interface_is_small_and_all_of_it_is_tested():
+    header = (ROOT / "include/plait/plait.h").read_text()
+    functions = re.findall(r"^PLAIT_API [^;]*?(plait_\w+)\(", header, re.M)
+    assert len(functions) == header.count("\nPLAIT_API ") <= 80
+    for name in functions:
+        assert not re.search(r"(ex|64|\d)$", name), name
+    tests = "".join(p.read_text() for p in (ROOT / "tests/capi").glob("*.c"))
+    assert [f for f in functions if f"{f}(" not in tests] == []

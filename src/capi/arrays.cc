@@ -133,7 +133,8 @@ int plait_ndarray_reshape(const plait_ndarray* array, const int64_t* sizes, int 
     const plait::Shape shape = ShapeFrom(sizes, rank, false, self);
     Check(shape.size() == x.size(), self, ": ", x, " has ", x.size(),
           " elements, and shape ", shape, " ", shape.size(), "; as many were expected");
-    Need(out, self, "out") = NewArray(x.Reshape(shape));
+    Need(out, self, "out");
+    *out = NewArray(x.Reshape(shape));
   });
 }
 
@@ -146,7 +147,8 @@ int plait_ndarray_slice(const plait_ndarray* array, int64_t first, int64_t last,
           "expected");
     Check(first >= 0 && first <= last && last <= x.shape()[0], plait::ErrorKind::kIndex,
           self, ": rows ", first, " to ", last, " are out of range for ", x);
-    Need(out, self, "out") = NewArray(x.Slice(first, last));
+    Need(out, self, "out");
+    *out = NewArray(x.Slice(first, last));
   });
 }
 
@@ -206,7 +208,10 @@ int plait_operator_invoke_into(const char* name, int num_inputs,
 }
 
 int plait_params_create(plait_params** out) {
-  return Guarded([&] { Need(out, "plait_params_create", "out") = new plait_params; });
+  return Guarded([&] {
+    Need(out, "plait_params_create", "out");
+    *out = new plait_params;
+  });
 }
 
 int plait_params_load(const char* path, plait_params** out) {
@@ -263,7 +268,8 @@ int plait_params_get(const plait_params* params, const char* name,
     const int i = Find(content, &Need(name, self, "name"));
     Check(i >= 0, self, ": there is no array ", name, " among ", content.names.size(),
           "; one that plait_params_name gives was expected");
-    Need(out, self, "out") = NewArray(content.arrays[static_cast<size_t>(i)]);
+    Need(out, self, "out");
+    *out = NewArray(content.arrays[static_cast<size_t>(i)]);
   });
 }
 

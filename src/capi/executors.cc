@@ -79,7 +79,8 @@ int plait_executor_array(const plait_executor* executor, const char* name,
   return Guarded([&] {
     const char* const self = "plait_executor_array";
     const NDArray& x = Bound(executor, self).input(&Need(name, self, "name"));
-    Need(out, self, "out") = NewArray(x);
+    Need(out, self, "out");
+    *out = NewArray(x);
   });
 }
 
@@ -88,7 +89,8 @@ int plait_executor_gradient(const plait_executor* executor, const char* name,
   return Guarded([&] {
     const char* const self = "plait_executor_gradient";
     const NDArray& x = Bound(executor, self).grad(&Need(name, self, "name"));
-    Need(out, self, "out") = NewArray(x);
+    Need(out, self, "out");
+    *out = NewArray(x);
   });
 }
 
@@ -98,7 +100,8 @@ int plait_executor_output(const plait_executor* executor, int index,
     const char* const self = "plait_executor_output";
     const auto& outputs = Bound(executor, self).outputs();
     CheckIndex(index, outputs.size(), self, "outputs");
-    Need(out, self, "out") = NewArray(outputs[static_cast<size_t>(index)]);
+    Need(out, self, "out");
+    *out = NewArray(outputs[static_cast<size_t>(index)]);
   });
 }
 

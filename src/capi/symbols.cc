@@ -167,7 +167,8 @@ int plait_symbol_group(int count, plait_symbol* const* symbols, plait_symbol** o
     std::vector<Symbol> all;
     for (int i = 0; i < count; ++i)
       all.push_back(Need(symbols[i], self, "one of symbols").value);
-    Need(out, self, "out") = new plait_symbol(Symbol::Group(all));
+    Need(out, self, "out");
+    *out = new plait_symbol(Symbol::Group(all));
   });
 }
 
@@ -176,7 +177,8 @@ int plait_symbol_output(const plait_symbol* symbol, int index, plait_symbol** ou
     const char* const self = "plait_symbol_output";
     const auto& outputs = Need(symbol, self, "symbol").value.outputs();
     CheckIndex(index, outputs.size(), self, "outputs");
-    Need(out, self, "out") = new plait_symbol(Symbol({outputs[index]}));
+    Need(out, self, "out");
+    *out = new plait_symbol(Symbol({outputs[index]}));
   });
 }
 
@@ -184,7 +186,8 @@ int plait_symbol_internals(const plait_symbol* symbol, plait_symbol** out) {
   return Guarded([&] {
     const char* const self = "plait_symbol_internals";
     const Symbol& s = Need(symbol, self, "symbol").value;
-    Need(out, self, "out") = new plait_symbol(s.Internals());
+    Need(out, self, "out");
+    *out = new plait_symbol(s.Internals());
   });
 }
 

@@ -1,5 +1,6 @@
 /* Symbols, executors and optimizers from C. */
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -301,89 +302,58 @@ static void test_bad_binding(const plait_symbol* net, plait_params* params) {
   plait_ndarray_free(x);
 }
 
+/* Several threads, each with an executor over the same symbol and parameters. */
+struct task {
+  const plait_symbol* net;
+  const plait_params* params;
+  const float* points;
+  float first;
+  int failed;
+};
+
+static void* predict_many(void* argument) {
+  struct task* task = argument;
+  const int64_t sizes[] = {32, 2};
+  const plait_named_shape shape = {"data", 2, sizes};
+  plait_executor* executor = NULL;
+  plait_ndarray* output = NULL;
+  float probabilities[64];
+  int status = plait_executor_bind(task->net, task->params, 1, &shape, 0, &executor) |
+               plait_executor_output(executor, 0, &output);
+  for (int i = 0; i < 50; ++i) {
+    status |= plait_executor_set_input(executor, "data", task->points, 256) |
+              plait_executor_forward(executor, 0) |
+              plait_ndarray_copy_to(output, probabilities, sizeof probabilities);
+    if (i == 0) task->first = probabilities[0];
+    task->failed |= status != PLAIT_OK || probabilities[0] != task->first;
+  }
+  plait_ndarray_free(output);
+  plait_executor_free(executor);
+  return NULL;
+}
+
+static void test_threads(const plait_symbol* net, const plait_params* params,
+                         const float* points) {
+  struct task tasks[4];
+  pthread_t threads[4];
+  for (int i = 0; i < 4; ++i) {
+    const struct task task = {net, params, points, 0, 0};
+    tasks[i] = task;
+    CHECK(pthread_create(&threads[i], NULL, predict_many, &tasks[i]) == 0);
+  }
+  for (int i = 0; i < 4; ++i) pthread_join(threads[i], NULL);
+  for (int i = 0; i < 4; ++i)
+    CHECK(!tasks[i].failed && tasks[i].first == tasks[0].first);
+}
+
 void test_executors(void) {
   float points[128], labels[64];
   fill(points, labels, 64);
   plait_symbol* net = perceptron();
   plait_params* params = train(net, points, labels);
   test_prediction(net, params, points, labels);
+  test_threads(net, params, points);
   test_bad_binding(net, params);
   plait_params_free(params);
   plait_symbol_free(net);
-}
-
-void test_nulls(void) {
-  const int kind = PLAIT_VALUE_ERROR;
-  const char* const part = "NULL";
-  const int64_t size = 2;
-  plait_ndarray* array = NULL;
-  plait_symbol* symbol = NULL;
-  plait_executor* executor = NULL;
-  plait_params* params = NULL;
-  plait_shapes* shapes = NULL;
-  plait_optimizer* optimizer = NULL;
-  int number = 0, rank = 0;
-  const int64_t* sizes = NULL;
-  const char* text = NULL;
-  FAILS(plait_memory_get(0, NULL), kind, part);
-  FAILS(plait_operator_count(NULL), kind, part);
-  FAILS(plait_operator_name(0, NULL), kind, part);
-  FAILS(plait_ndarray_create(&size, 1, 0, NULL, NULL), kind, part);
-  FAILS(plait_ndarray_create(NULL, 1, 0, NULL, &array), kind, part);
-  FAILS(plait_ndarray_shape(NULL, &rank, &sizes), kind, part);
-  FAILS(plait_ndarray_dtype(NULL, &number), kind, part);
-  FAILS(plait_ndarray_size(NULL, NULL, NULL), kind, part);
-  FAILS(plait_ndarray_copy_from(NULL, &size, 8), kind, part);
-  FAILS(plait_ndarray_copy_to(NULL, &number, 4), kind, part);
-  FAILS(plait_ndarray_reshape(NULL, &size, 1, &array), kind, part);
-  FAILS(plait_ndarray_slice(NULL, 0, 1, &array), kind, part);
-  FAILS(plait_ndarray_wait(NULL), kind, part);
-  FAILS(plait_ndarray_initialize(NULL, "w", "xavier"), kind, part);
-  FAILS(plait_operator_invoke(NULL, 0, NULL, 0, NULL, NULL, &number, &array), kind,
-        part);
-  FAILS(plait_operator_invoke("relu", 1, NULL, 0, NULL, NULL, &number, &array), kind,
-        part);
-  FAILS(plait_operator_invoke_into(NULL, 0, NULL, 0, NULL, NULL, 1, &array), kind,
-        part);
-  FAILS(plait_params_create(NULL), kind, part);
-  FAILS(plait_params_load(NULL, &params), kind, part);
-  FAILS(plait_params_parse(NULL, 4, &params), kind, part);
-  FAILS(plait_params_save(NULL, "x"), kind, part);
-  FAILS(plait_params_count(NULL, &number), kind, part);
-  FAILS(plait_params_name(NULL, 0, &text), kind, part);
-  FAILS(plait_params_get(NULL, "x", &array), kind, part);
-  FAILS(plait_params_set(NULL, "x", array), kind, part);
-  FAILS(plait_symbol_load(NULL, &symbol), kind, part);
-  FAILS(plait_symbol_parse(NULL, &symbol), kind, part);
-  FAILS(plait_symbol_save(NULL, "x"), kind, part);
-  FAILS(plait_symbol_json(NULL, &text), kind, part);
-  FAILS(plait_symbol_variable(NULL, &symbol), kind, part);
-  FAILS(plait_symbol_make(NULL, "n", 0, NULL, NULL, 0, NULL, NULL, &symbol), kind,
-        part);
-  FAILS(plait_symbol_make("relu", "n", 1, NULL, NULL, 0, NULL, NULL, &symbol), kind,
-        part);
-  FAILS(plait_symbol_make("relu", "n", 0, NULL, NULL, 1, NULL, NULL, &symbol), kind,
-        part);
-  FAILS(plait_symbol_group(1, &symbol, &symbol), kind, part);
-  FAILS(plait_symbol_output(NULL, 0, &symbol), kind, part);
-  FAILS(plait_symbol_internals(NULL, &symbol), kind, part);
-  FAILS(plait_symbol_count(NULL, 0, &number), kind, part);
-  FAILS(plait_symbol_name(NULL, 0, 0, &text), kind, part);
-  FAILS(plait_symbol_infer(NULL, 0, NULL, &shapes), kind, part);
-  FAILS(plait_shapes_get(NULL, 0, 0, &rank, &sizes), kind, part);
-  FAILS(plait_executor_bind(NULL, NULL, 0, NULL, 0, &executor), kind, part);
-  FAILS(plait_executor_set_input(NULL, "x", &size, 8), kind, part);
-  FAILS(plait_executor_array(NULL, "x", &array), kind, part);
-  FAILS(plait_executor_gradient(NULL, "x", &array), kind, part);
-  FAILS(plait_executor_output(NULL, 0, &array), kind, part);
-  FAILS(plait_executor_forward(NULL, 0), kind, part);
-  FAILS(plait_executor_backward(NULL, 0, NULL), kind, part);
-  FAILS(plait_executor_memory(NULL, 0, 0, NULL), kind, part);
-  FAILS(plait_optimizer_create(NULL, 0, NULL, NULL, &optimizer), kind, part);
-  FAILS(plait_optimizer_set(NULL, "wd", "0"), kind, part);
-  FAILS(plait_optimizer_step(NULL, executor), kind, part);
-  FAILS(plait_optimizer_update(NULL, "w", array, array), kind, part);
-  plait_shapes_free(NULL);
-  plait_executor_free(NULL);
-  plait_optimizer_free(NULL);
 }
