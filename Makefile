@@ -39,6 +39,7 @@ check: setup
 
 bench: build
 	$(PY) benchmarks/run.py
+	$(PY) benchmarks/memory_plan.py
 
 clean:
 	rm -rf build demo benchmarks/out
