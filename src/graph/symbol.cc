@@ -21,8 +21,21 @@ void StampInitializer(const OpDef& op, const std::string& input, SymbolNode& var
     if (input == "moving_var") init = "[\"one\", {}]";
   } else if (op.name == "LeakyReLU" && input == "gamma") {
     init = "[\"Constant\", {\"value\": 0.25}]";
+  } else if (op.name == "UpSampling" && input == "weight") {
+    init = "[\"bilinear\", {}]";
   }
   if (init != nullptr) variable.attrs.emplace("__init__", init);
+}
+
+// Bilinear UpSampling takes a weight, which becomes a variable like other layers'; the
+// second input of a nearest one gets the initializer too, as files have it.
+void FinishUpSampling(SymbolNode& node) {
+  const auto type = node.attrs.find("sample_type");
+  if (node.inputs.size() == 1 && type != node.attrs.end() && type->second == "bilinear")
+    node.inputs.push_back(
+        Symbol::Variable(node.name + "_weight", node.attrs).outputs()[0]);
+  if (node.inputs.size() > 1 && node.inputs[1].node->is_variable())
+    StampInitializer(*node.op, "weight", *node.inputs[1].node);
 }
 
 // User's words get their underscores; `weight_lr_mult` is refused with the remedy.
@@ -151,6 +164,7 @@ Symbol Symbol::Make(const OpDef& op, const std::string& name, SymbolAttrs attrs,
         node->inputs.push_back(variable.outputs_[0]);
       }
     }
+    if (op.name == "UpSampling") FinishUpSampling(*node);
   } else {
     node->params = ParseParams(op, node->attrs, name);
     const std::vector<std::string> names = InputNames(op, *node->params);
@@ -316,6 +330,28 @@ std::string OutputName(const SymbolEntry& entry) {
   if (node.is_variable()) return node.name;
   const std::vector<OutputDef>& defs = node.op->outputs;
   const int count = node.CountOutputs();
+  // Operators whose outputs have no names in MXNet, but numbers.
+  constexpr std::string_view kNumbered[] = {"CTCLoss",
+                                            "SliceChannel",
+                                            "_contrib_box_nms",
+                                            "_histogram",
+                                            "_linalg_det",
+                                            "_linalg_gelqf",
+                                            "_linalg_slogdet",
+                                            "_linalg_syevd",
+                                            "moments",
+                                            "sort",
+                                            "topk",
+                                            "_contrib_bipartite_matching",
+
+                                            "_contrib_box_encode",
+                                            "_contrib_mrcnn_mask_target",
+                                            "_sample_multinomial",
+                                            "_sample_unique_zipfian"};
+  const bool numbered = std::find(std::begin(kNumbered), std::end(kNumbered),
+                                  node.op->name) != std::end(kNumbered);
+  if (numbered && (count > 1 || node.op->name == "SliceChannel"))
+    return node.name + "_output" + std::to_string(entry.index);
   // A definition whose outputs all have names of their own.
   if (static_cast<int>(defs.size()) >= count && defs.size() > 1 &&
       std::string_view(defs[1].name) != "output")

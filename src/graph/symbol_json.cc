@@ -12,6 +12,40 @@ constexpr int kVersion = 10901;  // the version whose files these are
 
 // ---------------------------------------------------------------- writing
 
+// Pooling keeps its maxima's places in a second output, where the library that the
+// original was built with computes it: it takes no channels-last layouts.
+bool KeepsMaxima(const SymbolNode& node) {
+  const auto kernel = node.attrs.find("kernel"), layout = node.attrs.find("layout"),
+             type = node.attrs.find("pool_type");
+  if (type != node.attrs.end() && type->second != "max") return false;
+  if (kernel == node.attrs.end() ||
+      kernel->second.find_first_of("0123456789") == std::string::npos)
+    return false;
+  return layout == node.attrs.end() || layout->second == "None" ||
+         layout->second.starts_with("NC");
+}
+
+// How many outputs files count for a node: with those that the original operator has
+// for its own use, which differ from those here.
+int OutputsInFile(const SymbolNode& node) {
+  if (node.is_variable()) return 1;
+  struct Row {
+    std::string_view op;
+    int count;
+  };
+  constexpr Row kCounts[] = {
+      {"BilinearSampler", 2},    {"Correlation", 3},
+      {"GridGenerator", 2},      {"LRN", 2},
+      {"SpatialTransformer", 3}, {"_contrib_BatchNormWithReLU", 4},
+  };
+  for (const Row& row : kCounts) {
+    if (node.op->name == row.op) return row.count;
+  }
+  if (node.op->name == "Pooling") return KeepsMaxima(node) ? 2 : 1;
+  if (node.op->name == "RNN") return node.CountVisible();
+  return node.CountOutputs();
+}
+
 // The layout of the original writer: long lists and objects stand one item a line.
 class Writer {
  public:
@@ -91,7 +125,7 @@ class Writer {
     for (size_t i = 0; i < nodes.size(); ++i) {
       ids[nodes[i]] = i;
       if (nodes[i]->is_variable()) variables.push_back(i);
-      row_ptr.push_back(row_ptr.back() + nodes[i]->CountOutputs());
+      row_ptr.push_back(row_ptr.back() + OutputsInFile(*nodes[i]));
     }
     text_ += '{';
     ++depth_;

@@ -310,7 +310,7 @@ class Symbol:
         if '"op": "amp_' not in text:
             return self
         graph = json.loads(text)
-        from .amp_cast import remove_casts
+        from ._amp import remove_casts
 
         return Symbol(_plait.symbol_from_json(json.dumps(remove_casts(graph))))
 

@@ -119,12 +119,11 @@ class _RNNLayer(HybridBlock):
         states = []
         for i, info in enumerate(self.state_info(batch_size)):
             info.update(kwargs)
-            info.pop("__layout__")
-            states.append(
-                func(**info)
-                if func is nd.zeros
-                else func(name="%sh0_%d" % (self.prefix, i), **info)
-            )
+            if func is nd.zeros:
+                info.pop("__layout__")
+                states.append(func(**info))
+            else:  # symbols keep the layout, for files
+                states.append(func(name="%sh0_%d" % (self.prefix, i), **info))
         return states
 
     def cast(self, dtype):
@@ -173,7 +172,7 @@ class _RNNLayer(HybridBlock):
             inputs = F.swapaxes(inputs, 0, 1)
         # All weights, then all biases, each in the order of layers and sides.
         flat = [
-            F.reshape(params["%s%d_%s_%s" % (side, layer, part, kind)], shape=(-1,))
+            F.reshape(params["%s%d_%s_%s" % (side, layer, part, kind)], shape=-1)
             for kind in ("weight", "bias")
             for layer in range(self._num_layers)
             for side in "lr"[: self._dir]

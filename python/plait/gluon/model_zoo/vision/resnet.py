@@ -50,8 +50,9 @@ class _BlockV1(HybridBlock):
             )
 
     def hybrid_forward(self, F, x):
+        y = self.body(x)
         shortcut = x if self.downsample is None else self.downsample(x)
-        return F.Activation(self.body(x) + shortcut, act_type="relu")
+        return F.Activation(shortcut + y, act_type="relu")
 
 
 class BasicBlockV1(_BlockV1):
