@@ -267,25 +267,24 @@ def find(module, name):
     return getattr(module._internal if name.startswith("_") else module, name)
 
 
-def sample_json(entry, count):
+def sample_json(op, params, count):
     """The JSON of one sample as a symbol, or None where there is no such function."""
     try:
-        function = find(mx.sym, entry["op"])
+        function = find(mx.sym, op)
         inputs = [mx.sym.var("x%d" % i) for i in range(count)]
-        return function(*inputs, name="it", **entry["params"]).tojson()
+        return function(*inputs, name="it", **params).tojson()
     except Exception as e:
-        print(
-            entry["op"], entry["params"], type(e).__name__, str(e).splitlines()[0][:90]
-        )
+        print(op, params, type(e).__name__, str(e).splitlines()[0][:90])
         return None
 
 
 def samples():
-    """(operator and parameters, number of inputs) of each."""
+    """(operator, parameters, number of inputs) of each."""
     arrays = np.load(SAMPLES)
-    counts = Counter(n.split("_")[0] for n in arrays.files if "_in_" in n)
+    names = [row[0] for row in json.loads(str(arrays["index"]))]
+    counts = Counter(n.split("_")[0] for n in names if "_in_" in n)
     meta = json.loads(str(arrays["meta"]))
-    return [(entry, counts[str(k)]) for k, entry in enumerate(meta)]
+    return [(e["op"], e["params"], counts[str(k)]) for k, e in enumerate(meta)]
 
 
 # ------------------------------------------------- all of them
@@ -312,7 +311,7 @@ def make(path):
     arrays["attributes/symbol.json"] = text(symbol.tojson())
     for i, y in enumerate(run(symbol, *attribute_arrays(symbol))):
         arrays["attributes/out_%d" % i] = y
-    arrays["operators"] = text(json.dumps([sample_json(*s) for s in samples()]))
+    arrays["operators"] = text(json.dumps([[*s, sample_json(*s)] for s in samples()]))
     np.savez_compressed(path, **arrays)
 
 
@@ -350,7 +349,7 @@ def check(path):
         print("%-18s %.1e" % (name, worst))
         bad += worst > 1e-4
     read = refused = 0
-    for source in json.loads(arrays["operators"].tobytes()):
+    for *_, source in json.loads(arrays["operators"].tobytes()):
         try:
             if source is not None:
                 mx.sym.load_json(source)

@@ -325,29 +325,20 @@ std::vector<std::string> InputNames(const OpDef& op, const Params& params) {
   return names;
 }
 
+// Operators whose outputs have no names in MXNet, but numbers.
+// clang-format off
+constexpr std::string_view kNumbered[] = {
+    "CTCLoss", "SliceChannel", "_contrib_box_nms", "_histogram",
+    "_linalg_det", "_linalg_gelqf", "_linalg_slogdet", "_linalg_syevd",
+    "moments", "sort", "topk", "_contrib_bipartite_matching",
+    "_contrib_box_encode", "_contrib_mrcnn_mask_target", "_sample_multinomial", "_sample_unique_zipfian"};
+// clang-format on
+
 std::string OutputName(const SymbolEntry& entry) {
   const SymbolNode& node = *entry.node;
   if (node.is_variable()) return node.name;
   const std::vector<OutputDef>& defs = node.op->outputs;
   const int count = node.CountOutputs();
-  // Operators whose outputs have no names in MXNet, but numbers.
-  constexpr std::string_view kNumbered[] = {"CTCLoss",
-                                            "SliceChannel",
-                                            "_contrib_box_nms",
-                                            "_histogram",
-                                            "_linalg_det",
-                                            "_linalg_gelqf",
-                                            "_linalg_slogdet",
-                                            "_linalg_syevd",
-                                            "moments",
-                                            "sort",
-                                            "topk",
-                                            "_contrib_bipartite_matching",
-
-                                            "_contrib_box_encode",
-                                            "_contrib_mrcnn_mask_target",
-                                            "_sample_multinomial",
-                                            "_sample_unique_zipfian"};
   const bool numbered = std::find(std::begin(kNumbered), std::end(kNumbered),
                                   node.op->name) != std::end(kNumbered);
   if (numbered && (count > 1 || node.op->name == "SliceChannel"))

@@ -12,6 +12,12 @@ constexpr int kVersion = 10901;  // the version whose files these are
 
 // ---------------------------------------------------------------- writing
 
+// The name that files have for a node's operator: the original's first one.
+std::string NameInFile(const SymbolNode& node) {
+  if (node.is_variable()) return "null";
+  return node.op->name == "cumsum" ? "_np_cumsum" : node.op->name;
+}
+
 // Pooling keeps its maxima's places in a second output, where the library that the
 // original was built with computes it: it takes no channels-last layouts.
 bool KeepsMaxima(const SymbolNode& node) {
@@ -157,7 +163,7 @@ class Writer {
     text_ += '{';
     ++depth_;
     Key("op", true);
-    String(node.is_variable() ? "null" : node.op->name);
+    String(NameInFile(node));
     Key("name");
     String(node.name);
     if (!node.attrs.empty()) {

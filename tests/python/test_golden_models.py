@@ -16,6 +16,8 @@ import plait as mx
 ROOT = Path(__file__).parent.parent.parent
 GOLDEN = dict(np.load(ROOT / "tests" / "golden" / "mxnet-1.9.1-models.npz"))
 OPERATORS = json.loads(GOLDEN["operators"].tobytes())
+# Their outputs' shapes depend on values: here they are functions of arrays only.
+ARRAYS_ONLY = ("_contrib_boolean_mask",)
 CASES = sorted(name.split("/")[0] for name in GOLDEN if name.endswith("/symbol.json"))
 
 
@@ -90,8 +92,8 @@ def test_exported_blocks_are_those_that_mxnet_exports(models, tmp_path):
 
 def test_every_operator_is_written_as_mxnet_wrote_it():
     checked = 0
-    for text in OPERATORS:
-        if text is None:
+    for op, _, _, text in OPERATORS:
+        if text is None or op in ARRAYS_ONLY:
             continue
         symbol = mx.sym.load_json(text)
         # Casts of mixed precision are kept here, as they are what the file is about.
@@ -101,10 +103,12 @@ def test_every_operator_is_written_as_mxnet_wrote_it():
 
 
 def test_every_operator_made_here_is_written_as_mxnet_wrote_it(models):
-    for (entry, count), text in zip(models.samples(), OPERATORS):
-        if text is None or entry["params"].get("act_type") == "rrelu":
-            continue  # rrelu shows its mask there
-        assert models.sample_json(entry, count) == text, entry
+    for op, params, count, text in OPERATORS:
+        if text is None or op in ARRAYS_ONLY:
+            continue
+        if params.get("act_type") == "rrelu":  # shows its mask there
+            continue
+        assert models.sample_json(op, params, count) == text, (op, params)
 
 
 def test_what_is_written_stays_within_what_mxnet_reads():
