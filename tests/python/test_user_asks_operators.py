@@ -498,3 +498,27 @@ def test_more_elements_than_31_bits_count():  # O27
     assert big[3, 255, 0, 99, 25599].asscalar() == 3
     assert big[2, 0, 0, 0, 0].asscalar() == 2
     mx.cpu().empty_cache()
+
+
+def test_extremes_of_nothing_are_errors():  # O23
+    for f in (nd.max, nd.min):
+        with pytest.raises(ValueError, match="no elements"):
+            f(nd.zeros((5, 0)))
+        with pytest.raises(ValueError, match="no elements"):
+            f(nd.zeros((5, 0)), axis=1)
+        assert f(nd.zeros((5, 0)), axis=0).shape == (0,)
+
+
+def test_arange_of_integers_follows_numpy():
+    for config in ((1.3, 456.6, 1.3), (-5, 5, 2), (5, -5, -2)):
+        expected = np.arange(*config, dtype="int32")
+        assert (nd.arange(*config, dtype="int32").asnumpy() == expected).all()
+
+
+def test_slopes_along_the_first_axes():
+    x = nd.array(np.random.RandomState(0).normal(size=(2, 3, 2, 2)))
+    slopes = nd.array([[0.1, 0.2, 0.3], [1, 2, 3]])
+    y = nd.LeakyReLU(x, slopes, act_type="prelu").asnumpy()
+    n = x.asnumpy()
+    expected = np.where(n > 0, n, n * slopes.asnumpy()[:, :, None, None])
+    np.testing.assert_allclose(y, expected, 1e-6)

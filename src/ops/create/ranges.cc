@@ -78,7 +78,10 @@ void RunArange(const ArangeParams& p, const KernelArgs& args) {
   const View& y = args.out[0];
   const double start = p.infer_range && !p.stop ? p.start : Ends(p).start;
   VisitDType(y.dtype, [&]<typename T>() {
-    Fill(y.data<T>(), y.size(), start, p.step, p.repeat);
+    // As in NumPy, integers go from the whole part of start in whole steps.
+    const bool whole = std::is_integral_v<T> && !std::is_same_v<T, bool>;
+    Fill(y.data<T>(), y.size(), whole ? std::trunc(start) : start,
+         whole ? std::trunc(p.step) : p.step, p.repeat);
   });
 }
 

@@ -16,8 +16,9 @@ struct RavelParams {
 void CheckShape(const RavelParams& p, const char* op) {
   Check(p.shape.rank() > 0, op,
         ": no shape is given; the shape of the array was expected");
-  for (int64_t size : p.shape) {
-    Check(size > 0, op, ": shape ", p.shape, " has an axis of size ", size,
+  // The first size makes no difference and may be unknown.
+  for (int i = p.shape[0] == kUnknownSize ? 1 : 0; i < p.shape.rank(); ++i) {
+    Check(p.shape[i] > 0, op, ": shape ", p.shape, " has an axis of size ", p.shape[i],
           "; sizes above 0 were expected");
   }
 }

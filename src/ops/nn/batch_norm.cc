@@ -22,6 +22,10 @@ struct BatchNormParams {
   std::optional<float> min_calib_range, max_calib_range;
   int ndev = 1;  // of SyncBatchNorm
   std::string key;
+
+  // SyncBatchNorm, which alone has a key, gives variances instead of their inverse
+  // roots.
+  bool gives_variance() const { return !key.empty(); }
 };
 using P = BatchNormParams;
 
@@ -93,7 +97,11 @@ void Forward(const P& p, const KernelArgs& args) {
     if (own) {
       std::vector<A> variance(static_cast<size_t>(channels));
       kNormalise(norm, x, gamma, beta, y, mean, inverse, variance.data());
-      return FollowMoments(p, mean, variance, args);
+      FollowMoments(p, mean, variance, args);
+      if (p.gives_variance()) {
+        std::copy(variance.begin(), variance.end(), inverse.data<A>());
+      }
+      return;
     }
     const A eps = static_cast<A>(p.eps);
     for (int64_t c = 0; c < channels; ++c) {
@@ -101,7 +109,15 @@ void Forward(const P& p, const KernelArgs& args) {
       inverse.data<A>()[c] = A(1) / std::sqrt(args.in[4].data<A>()[c] + eps);
     }
     kApply(norm, x, gamma, beta, mean, inverse, y);
+    if (p.gives_variance()) {
+      std::copy_n(args.in[4].data<A>(), channels, inverse.data<A>());
+    }
   });
+}
+
+// 1 / sqrt(variance + eps), as the forward pass used it.
+Value Inverse(const P& p, const GradArgs& g) {
+  return p.gives_variance() ? rsqrt(g.out(2) + p.eps) : g.out(2);
 }
 
 template <auto kStats, auto kApply>
@@ -130,7 +146,7 @@ Values GlobalGradient(const P& p, const GradArgs& g) {
     const Value r = reshape(v, norm.sizes);
     return dtype == stats ? r : cast(r, stats);
   };
-  const Value dy = wide(g.dout(0)), r = reshape(g.out(2), channels);
+  const Value dy = wide(g.dout(0)), r = reshape(Inverse(p, g), channels);
   const Value scale = p.fix_gamma ? r : r * reshape(g.in(1), channels);
   const Value dx = reshape(dy * scale, g.in_spec(0).shape);
   Values result(5);
@@ -146,7 +162,7 @@ Values GlobalGradient(const P& p, const GradArgs& g) {
 Values Gradient(const P& p, const GradArgs& g) {
   if (!g.training || p.use_global_stats) return GlobalGradient(p, g);
   const Values d = NormBackward(NormOf(p, g.in_spec(0).shape), g.dout(0), g.in(0),
-                                g.in(1), g.out(1), g.out(2));
+                                g.in(1), g.out(1), Inverse(p, g));
   return {d[0], d[1], d[2], {}, {}};
 }
 
@@ -191,7 +207,8 @@ OpSpec<P> Spec(const char* name, const char* doc, std::vector<Param<P>> params) 
                  {"moving_var", Types::kFloats, "Moving average of the variances."}},
       .outputs = {{"output", Types::kFloats, "Of the shape of x."},
                   {"mean", Types::kFloats, "The means that were used."},
-                  {"var", Types::kFloats, "1 / sqrt(variance + eps)."}},
+                  {"var", Types::kFloats,
+                   "1 / sqrt(variance + eps); of SyncBatchNorm, the variances."}},
       .params = std::move(params),
       .visible_outputs = [](const P& p) { return p.output_mean_var ? 3 : 1; },
       .mutates = {3, 4},
@@ -239,9 +256,14 @@ const OpDef& sync_batch_norm = []() -> const OpDef& {
   params.push_back({"ndev", &P::ndev, "Number of devices that share a batch."});
   params.push_back(
       Required("key", &P::key, "Names the layer, the same on all devices."));
-  return Register<P>(Spec("_contrib_SyncBatchNorm",
-                          "BatchNorm over the batches of all devices.",
-                          std::move(params)));
+  OpSpec<P> spec =
+      Spec("_contrib_SyncBatchNorm", "BatchNorm over the batches of all devices.",
+           std::move(params));
+  for (bool training : {true, false}) {
+    spec.samples.push_back(
+        {Inputs({4, 3, 2, 2}, 3), {.fix_gamma = false, .key = "layer"}, training});
+  }
+  return Register<P>(std::move(spec));
 }();
 
 template <auto kForward>

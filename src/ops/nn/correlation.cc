@@ -123,9 +123,10 @@ void Backward(const P& p, const KernelArgs& args) {
           const int64_t mine = p.which == 0 ? i : j;
           if (mine < 0) return;
           const double u = Read(a, i), v = Read(b, j);
-          const double slope = p.is_multiply               ? (p.which == 0 ? v : u)
-                               : (p.which == 0) == (u > v) ? (u == v ? 0 : 1)
-                                                           : (u == v ? 0 : -1);
+          // Equal values count as a difference above zero.
+          const double slope = p.is_multiply                ? (p.which == 0 ? v : u)
+                               : (p.which == 0) == (u >= v) ? 1
+                                                            : -1;
           sums[mine] += Read(dy, o) * slope;
         });
         for (int64_t i = 0; i < in; ++i) {

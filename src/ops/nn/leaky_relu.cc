@@ -58,11 +58,12 @@ bool HasMask(const P& p) {
   return p.act_type == Act::kRrelu;
 }
 
-// A gamma with one axis runs along axis 1 of x.
+// A gamma with one axis runs along axis 1 of x, one with more along the first axes.
 Shape GammaFor(const Shape& gamma, const Shape& x) {
-  if (gamma.rank() != 1 || x.rank() <= 1) return gamma;
+  if (gamma.rank() == 0 || gamma.rank() > x.rank() || x.rank() <= 1) return gamma;
   Shape s = Shape::Filled(x.rank(), 1);
-  s[1] = gamma[0];
+  if (gamma.rank() == 1) s[1] = gamma[0];
+  for (int i = 0; gamma.rank() > 1 && i < gamma.rank(); ++i) s[i] = gamma[i];
   return s;
 }
 
@@ -82,7 +83,7 @@ bool Infer(const P& p, Specs& in, Specs& out) {
     fits = size == 1 || size == x[x.rank() - i];
   }
   Check(fits, "LeakyReLU: gamma ", gamma, " does not fit x ", x,
-        "; one number, one for each channel, or the shape of x was expected");
+        "; one number, one for each channel, or the first axes of x were expected");
   return true;
 }
 

@@ -54,7 +54,8 @@ void CheckParams(const P& p, const Shape& x) {
         " do not match; kernel must have ", x.rank() - 2, " sizes");
   CheckTuple(p, p.kernel, "kernel", 1);
   CheckTuple(p, p.stride, "stride", 1);
-  CheckTuple(p, p.pad, "pad", 0);
+  // Zeros say nothing, however many there are.
+  if (p.pooling_convention != PoolConvention::kSame) CheckTuple(p, p.pad, "pad", 0);
   if (p.pooling_convention == PoolConvention::kSame) {
     Check(x.rank() == 3 && p.pool_type == PoolType::kMax,
           "Pooling: pooling_convention same is for pool_type max over one axis; x is ",

@@ -55,6 +55,10 @@ bool Infer(const P& p, Specs& in, Specs& out) {
   const Shape& x = in[0].shape;
   if (!x.rank_known()) return true;
   Shape y = ReducedShape(x, Mask<K>(p, x), p.keepdims);
+  if constexpr (K == Kind::kMax || K == Kind::kMin) {
+    Check(!x.known() || x.size() != 0 || y.size() == 0, K == Kind::kMax ? "max" : "min",
+          ": x ", x, " has no elements to choose from; at least one was expected");
+  }
   return Unify(y, out[0].shape);
 }
 
