@@ -251,3 +251,15 @@ def test_logger_adds_one_handler(tmp_path):
     assert mx.log.get_logger("plait-test") is logger and len(logger.handlers) == 1
     logger.info("hello")
     assert "hello" in path.read_text()
+
+
+def test_contrib_operators_in_their_older_place():
+    assert mx.contrib.nd is mx.contrib.ndarray
+    assert mx.contrib.ndarray.box_iou is nd.contrib.box_iou
+    assert mx.contrib.sym.box_iou is mx.sym.contrib.box_iou
+    from plait.contrib import amp
+
+    with pytest.raises(mx.MXNetError, match="later release"):
+        amp.init()
+    with pytest.raises(AttributeError):
+        mx.contrib.nothing  # noqa: B018

@@ -460,6 +460,13 @@ def test_dtypes_may_be_mixed():  # O15
     assert (floats != ints).asnumpy().tolist() == [0, 0]
     wide = nd.array([2.5], dtype="float64") + nd.array([1], dtype="float16")
     assert wide.dtype == np.float64 and wide.asscalar() == 3.5
+    ints = nd.ones((2, 2), dtype="int32")
+    for f in (
+        nd.dot,
+        lambda x, y: nd.batch_dot(x.reshape((1, 2, 2)), y.reshape((1, 2, 2))),
+    ):
+        product = f(ints, nd.ones((2, 2)))
+        assert product.dtype == np.float32 and (product.asnumpy() == 2).all()
 
 
 def test_mixed_dtypes_have_gradients_of_their_own_dtype():  # O15
@@ -472,6 +479,12 @@ def test_mixed_dtypes_have_gradients_of_their_own_dtype():  # O15
     assert z.dtype == np.float64
     assert x.grad.dtype == np.float16 and x.grad.asnumpy().tolist() == [6, 8]
     assert y.grad.dtype == np.float64 and y.grad.asnumpy().tolist() == [2, 4]
+    with autograd.record():
+        z = nd.dot(x, y)
+    z.backward()
+    assert z.dtype == np.float64 and z.asscalar() == 11
+    assert x.grad.dtype == np.float16 and x.grad.asnumpy().tolist() == [3, 4]
+    assert y.grad.dtype == np.float64 and y.grad.asnumpy().tolist() == [1, 2]
 
 
 def free_memory():

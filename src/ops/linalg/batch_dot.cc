@@ -54,7 +54,7 @@ Values Gradient(const BatchDotParams& p, const GradArgs& g) {
   if (g.wants(1)) {
     dy = tb ? batch_dot(dz, g.in(0), true, ta) : batch_dot(g.in(0), dz, !ta, false);
   }
-  return {dx, dy};
+  return {InTypeOf(dx, g.in_spec(0)), InTypeOf(dy, g.in_spec(1))};
 }
 
 void Plain(const BatchDotParams& p, const KernelArgs& args) {
@@ -78,8 +78,8 @@ void Gemm(const BatchDotParams& p, const KernelArgs& args) {
   });
 }
 
-const char* GemmDeclines(const BatchDotParams&, const Specs& in, const Specs&) {
-  return DeclineBool(in[0].dtype);
+const char* GemmDeclines(const BatchDotParams&, const Specs&, const Specs& out) {
+  return DeclineBool(out[0].dtype);
 }
 
 double Cost(const BatchDotParams& p, const Specs& in, const Specs& out) {
@@ -101,10 +101,12 @@ const OpDef& batch_dot_op = Register<BatchDotParams>({
                 &BatchDotParams::forward_stype,
                 {"None", "csr", "default", "row_sparse"},
                 "Storage of the result; a hint."}},
+    .types = PromotedTypes<BatchDotParams>,
     .infer = Infer,
     .gradient = Gradient,
     .uses = {.in = 0b11},
-    .cpu = {{"gemm", Gemm, GemmDeclines}, {"plain", Plain}},
+    .cpu = {{"gemm", InOneType<Gemm, BatchDotParams>, GemmDeclines},
+            {"plain", InOneType<Plain, BatchDotParams>}},
     .cost = Cost,
     .samples = {{{Normal({2, 2, 3}), Normal({2, 3, 4})}},
                 {{Normal({2, 3, 2}), Normal({2, 3, 4})}, {.transpose_a = true}},

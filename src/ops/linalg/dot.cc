@@ -81,7 +81,7 @@ Values Gradient(const DotParams& p, const GradArgs& g) {
     dy = Shaped(m.trans_b ? dot(dz, x, true, m.trans_a) : dot(x, dz, !m.trans_a, false),
                 ys);
   }
-  return {dx, dy};
+  return {InTypeOf(dx, g.in_spec(0)), InTypeOf(dy, g.in_spec(1))};
 }
 
 void Plain(const DotParams& p, const KernelArgs& args) {
@@ -117,8 +117,8 @@ void Gemm(const DotParams& p, const KernelArgs& args) {
   });
 }
 
-const char* GemmDeclines(const DotParams&, const Specs& in, const Specs&) {
-  return DeclineBool(in[0].dtype);
+const char* GemmDeclines(const DotParams&, const Specs&, const Specs& out) {
+  return DeclineBool(out[0].dtype);
 }
 
 double Cost(const DotParams& p, const Specs& in, const Specs&) {
@@ -141,10 +141,12 @@ const OpDef& dot_op = Register<DotParams>({
                 &DotParams::forward_stype,
                 {"None", "csr", "default", "row_sparse"},
                 "Storage of the result; a hint."}},
+    .types = PromotedTypes<DotParams>,
     .infer = Infer,
     .gradient = Gradient,
     .uses = {.in = 0b11},
-    .cpu = {{"gemm", Gemm, GemmDeclines}, {"plain", Plain}},
+    .cpu = {{"gemm", InOneType<Gemm, DotParams>, GemmDeclines},
+            {"plain", InOneType<Plain, DotParams>}},
     .cost = Cost,
     .samples = {{{Normal({2, 3}), Normal({3, 4})}},
                 {{Normal({3, 2}), Normal({3, 4})}, {.transpose_a = true}},

@@ -10,6 +10,9 @@
 #include "base/dtype.h"
 #include "base/parallel.h"
 #include "cpu/gemm.h"
+#include "cpu/pointwise.h"
+#include "cpu/scratch.h"
+#include "graph/math.h"
 
 namespace plait {
 
@@ -68,6 +71,35 @@ void VisitNumber(DType dtype, F&& f) {
 
 inline const char* DeclineBool(DType dtype) {
   return dtype == DType::kBool ? "bool" : nullptr;
+}
+
+// A kernel for factors of one dtype, for any two: they are converted to that of the
+// product.
+template <auto kKernel, typename P>
+void InOneType(const P& p, const KernelArgs& args) {
+  const DType dtype = args.out[0].dtype;
+  if (args.in[0].dtype == dtype && args.in[1].dtype == dtype) return kKernel(p, args);
+  const auto bytes = [&](const View& x) {
+    return x.dtype == dtype ? 0 : static_cast<size_t>(x.size()) * SizeOf(dtype);
+  };
+  const cpu::Scratch a(bytes(args.in[0])), b(bytes(args.in[1]));
+  const cpu::Scratch* const scratch[] = {&a, &b};
+  View in[2];
+  for (int i = 0; i < 2; ++i) {
+    in[i] = args.in[i];
+    if (in[i].dtype == dtype) continue;
+    in[i].ptr = scratch[i]->template As<void>();
+    in[i].dtype = dtype;
+    cpu::Convert(args.in[i].ptr, args.in[i].dtype, in[i].ptr, dtype, in[i].size());
+  }
+  KernelArgs inner = args;
+  inner.in = in;
+  kKernel(p, inner);
+}
+
+// The gradient of an input in the input's own dtype.
+inline Value InTypeOf(const Value& dx, const Spec& x) {
+  return dx && dx.dtype() != x.dtype ? cast(dx, x.dtype) : dx;
 }
 
 }  // namespace plait

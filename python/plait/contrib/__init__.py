@@ -1,0 +1,25 @@
+"""plait.contrib: MXNet's older place of the contrib operators; more of it comes later."""
+
+import importlib
+
+_ALIASES = {"nd": "ndarray", "sym": "symbol"}
+_MODULES = (
+    "amp",
+    "autograd",
+    "io",
+    "ndarray",
+    "onnx",
+    "quantization",
+    "svrg_optimization",
+    "symbol",
+    "tensorboard",
+    "tensorrt",
+    "text",
+)
+
+
+def __getattr__(name):
+    module = _ALIASES.get(name, name)
+    if module not in _MODULES:
+        raise AttributeError("module %r has no attribute %r" % (__name__, name))
+    return importlib.import_module("%s.%s" % (__name__, module))
