@@ -1,4 +1,4 @@
-"""plait.contrib: MXNet's older place of the contrib operators; more of it comes later."""
+"""plait.contrib: the older place of the contrib operators; the rest comes later."""
 
 import importlib
 
