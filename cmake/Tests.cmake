@@ -37,7 +37,8 @@ add_dependencies(plait_tests operator_tests)
 # The C interface from a program that a C compiler builds.
 file(GLOB tests CONFIGURE_DEPENDS tests/capi/*.c)
 add_executable(c_test ${tests})
-set_target_properties(c_test PROPERTIES C_STANDARD 11 C_EXTENSIONS OFF)
+set_target_properties(c_test PROPERTIES C_STANDARD 11 C_EXTENSIONS OFF
+  LINKER_LANGUAGE CXX)  # with a sanitizer's run time, where there is one
 target_compile_options(c_test PRIVATE -pedantic -Wall -Wextra -Werror)
 target_link_libraries(c_test PRIVATE plait Threads::Threads m)
 add_test(NAME CApi.WorksFromC COMMAND c_test ${CMAKE_BINARY_DIR})

@@ -20,7 +20,8 @@ NDArray Given(const BindRequest& request, const std::string& name, bool auxiliar
 }
 
 void CheckNames(const Graph& graph, const BindRequest& request) {
-  for (const auto& [name, shape] : request.shapes) {
+  for (const auto& given : request.shapes) {
+    const std::string& name = given.first;
     const auto has_name = [&](int id) { return graph.nodes[id].name == name; };
     if (std::any_of(graph.inputs.begin(), graph.inputs.end(), has_name)) continue;
     std::string all;
