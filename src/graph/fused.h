@@ -7,6 +7,8 @@
 #ifndef PLAIT_GRAPH_FUSED_H_
 #define PLAIT_GRAPH_FUSED_H_
 
+#include <optional>
+
 #include "graph/op.h"
 
 namespace plait {
@@ -15,7 +17,10 @@ struct FusedParams {
   PointwiseProgram program;
   // The last outputs of the program overwrite these inputs instead of being outputs.
   SmallVector<int, 2> updates;
-  // Where an operator stretches its input beyond the shape to which all broadcast.
+  // Then the program's last output is reduced, and the result is the last output.
+  std::optional<PointwiseReduction> reduction = {};
+  // Known where there is a reduction, and where an operator stretches its input beyond
+  // the shape to which all broadcast.
   Shape space = Shape::Unknown();
   int CountOutputs() const {
     return program.num_outputs - static_cast<int>(updates.size());

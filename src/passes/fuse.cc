@@ -2,6 +2,7 @@
 //
 // Nodes are visited in order. A node joins the groups that make its inputs, if no path
 // leads from such a group to the node through a node outside: a group runs as a whole.
+// A reduction of one of its values may end a group.
 
 #include "passes/fuse.h"
 
@@ -19,11 +20,13 @@ constexpr int kMaxConstants = PointwiseProgram::kMaxConstants;
 constexpr int kMaxOutputs = PointwiseProgram::kMaxOutputs;
 // How many nodes a search for a path visits before it gives up (and does not join).
 constexpr int kSearchLimit = 256;
+constexpr int kStepsOfReduction = 5, kConstantsOfReduction = 2;
 
 struct Group {
   std::vector<int> members;  // in order
   int first = 0;
   int steps = 0, constants = 0;
+  int reduction = -1;                  // a node that reduces one of the values
   std::unordered_set<int64_t> inputs;  // values from outside, as keys
 };
 
@@ -39,7 +42,11 @@ class Fusion {
 
   Graph Run() {
     for (size_t id = 0; id < graph_.size(); ++id) {
-      if (IsFusable(graph_.nodes[id])) Place(static_cast<int>(id));
+      if (IsFusable(graph_.nodes[id])) {
+        Place(static_cast<int>(id));
+      } else if (join_) {
+        PlaceReduction(static_cast<int>(id));
+      }
     }
     return Emit();
   }
@@ -107,7 +114,8 @@ class Fusion {
       if (!(SpaceOf(e.node) == SpaceOf(id)) ||
           graph_.nodes[e.node].backward != node.backward)
         continue;
-      if (Fits(groups_[other], groups_[mine]) && !PathOutside(other, mine) &&
+      if (Fits(groups_[other], groups_[mine]) && !ReadsReduction(other, mine) &&
+          !ReadsReduction(mine, other) && !PathOutside(other, mine) &&
           !PathOutside(mine, other)) {
         Merge(other, mine);
         mine = other;
@@ -115,7 +123,39 @@ class Fusion {
     }
   }
 
+  // A reduction ends the group that makes what it reduces.
+  void PlaceReduction(int id) {
+    const GraphNode& node = graph_.nodes[id];
+    if (node.is_input() || !node.op->reduce || node.inputs.size() != 1) return;
+    const GraphEntry x = node.inputs[0];
+    const int group = group_of_[x.node];
+    if (group < 0 || !Joins(x.node) || graph_.spec(x).shape.size() == 0 ||
+        graph_.nodes[x.node].backward != node.backward)
+      return;
+    Group& g = groups_[group];
+    if (g.reduction >= 0 || g.steps + kStepsOfReduction > kMaxSteps ||
+        g.constants + kConstantsOfReduction > kMaxConstants ||
+        static_cast<int>(g.members.size()) >= kMaxOutputs)
+      return;
+    g.reduction = id;
+    g.steps += kStepsOfReduction;
+    g.constants += kConstantsOfReduction;
+    group_of_[id] = group;
+  }
+
+  // Whether a member of `to` reads what the group `from` reduces: it is there only when
+  // all of the group has run.
+  bool ReadsReduction(int from, int to) const {
+    if (groups_[from].reduction < 0) return false;
+    for (int id : groups_[to].members) {
+      for (GraphEntry e : graph_.nodes[id].inputs)
+        if (e.node == groups_[from].reduction) return true;
+    }
+    return false;
+  }
+
   bool Fits(const Group& a, const Group& b) const {
+    if (a.reduction >= 0 && b.reduction >= 0) return false;
     if (a.steps + b.steps > kMaxSteps || a.constants + b.constants > kMaxConstants)
       return false;
     if (a.members.size() + b.members.size() > static_cast<size_t>(kMaxOutputs))
@@ -169,6 +209,10 @@ class Fusion {
     Group& a = groups_[into];
     Group& b = groups_[from];
     for (int id : b.members) group_of_[id] = into;
+    if (b.reduction >= 0) {
+      a.reduction = b.reduction;
+      group_of_[b.reduction] = into;
+    }
     a.members.insert(a.members.end(), b.members.begin(), b.members.end());
     std::sort(a.members.begin(), a.members.end());
     a.first = a.members.front();
@@ -302,7 +346,7 @@ class Fusion {
     for (GraphEntry e : node.inputs)
       common = Broadcast(common, out.spec(e).shape, "_fused");
     const Shape& space = SpaceOf(group.members[0]);
-    if (!(common == space)) fused.space = space;
+    if (!(common == space) || group.reduction >= 0) fused.space = space;
     const int place = static_cast<int>(out.size());
     for (int id : group.members) {
       const GraphNode& from = graph_.nodes[id];
@@ -326,6 +370,17 @@ class Fusion {
       p.outputs[p.num_outputs++] = value.arg();
       fused.updates.push_back(update.input);
       node.mutates.push_back(update.input);
+    }
+    if (group.reduction >= 0) {
+      const GraphNode& from = graph_.nodes[group.reduction];
+      Pw x = *find(from.inputs[0]);
+      if (x.arg().kind != PointwiseArg::kStep) x = Call(Fn::kCopy, x);
+      fused.reduction = PointwiseReduction{.dtype = from.outputs[0].dtype};
+      const Pw y = from.op->reduce(from.params->get(), x, space, *fused.reduction);
+      moved[group.reduction].push_back({place, p.num_outputs});
+      p.outputs[p.num_outputs++] = y.arg();
+      node.outputs.push_back(from.outputs[0]);
+      node.name += "+" + from.name;
     }
     PruneProgram(p);
     node.params = MakeParams(std::move(fused));

@@ -152,6 +152,10 @@ class Planner {
   int InplaceStorage(int id, int o) const {
     const GraphNode& node = graph_.nodes[id];
     const bool fused = node.op == &FusedOp();
+    // A reduced value comes into being when its elements have been read.
+    if (fused && o + 1 == static_cast<int>(node.outputs.size()) &&
+        static_cast<const FusedParams*>(node.params->get())->reduction)
+      return -1;
     for (int i = 0; i < static_cast<int>(node.inputs.size()); ++i) {
       const GraphEntry e = node.inputs[i];
       const Spec &from = graph_.spec(e), &to = node.outputs[o];

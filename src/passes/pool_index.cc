@@ -140,6 +140,13 @@ class PoolIndexPass {
   void Keep(int id, Graph& out) {
     GraphNode node = graph_.nodes[id];
     for (GraphEntry& e : node.inputs) e = moved_[e.node][e.index];
+    // A sum over batch, rows and columns (a bias's gradient) is the same before the
+    // elements are spread, where there are fewer of them.
+    if (IsOp(id, "sum") && TextOf(node, "axis") == "(0, 2, 3)" &&
+        TextOf(node, "exclude") == "False") {
+      const auto it = before_.find(graph_.nodes[id].inputs[0].node);
+      if (it != before_.end()) node.inputs[0] = it->second;
+    }
     const int place = static_cast<int>(out.size());
     for (int i = 0; i < static_cast<int>(node.outputs.size()); ++i)
       moved_[id].push_back({place, i});
@@ -192,6 +199,7 @@ class PoolIndexPass {
     node.op = &op;
     node.params = ParamsOfWindow(op, site.window, &gradient.outputs[0].shape);
     node.inputs = {dy, index_of_.at(site.pooling)};
+    before_[id] = dy;
     moved_[id] = {{static_cast<int>(out.size()), 0}};
     out.Add(std::move(node));
   }
@@ -200,7 +208,8 @@ class PoolIndexPass {
   std::vector<std::vector<int>> users_;  // -1: an output of the graph
   std::vector<Site> sites_;
   std::vector<SmallVector<GraphEntry, 1>> moved_;
-  std::unordered_map<int, GraphEntry> index_of_;
+  std::unordered_map<int, GraphEntry> index_of_;  // by pooling
+  std::unordered_map<int, GraphEntry> before_;    // dy, by the node that spreads it
 };
 
 }  // namespace

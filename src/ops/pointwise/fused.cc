@@ -21,6 +21,7 @@ void InferTypes(const P& p, Specs& in, Specs& out) {
   }
   for (int i = 0; i < p.CountOutputs(); ++i)
     out[i].dtype = p.program.DTypeOfArg(p.program.outputs[i]);
+  if (p.reduction) out[p.CountOutputs() - 1].dtype = p.reduction->dtype;
 }
 
 bool Infer(const P& p, Specs& in, Specs& out) {
@@ -30,8 +31,9 @@ bool Infer(const P& p, Specs& in, Specs& out) {
     space = Broadcast(space, x.shape, "_fused");
   }
   if (p.space.known()) space = p.space;
-  for (Spec& y : out) {
-    if (!Unify(y.shape, space)) return false;
+  const size_t stored = out.size() - (p.reduction ? 1 : 0);
+  for (size_t i = 0; i < stored; ++i) {
+    if (!Unify(out[i].shape, space)) return false;
   }
   return true;
 }
@@ -42,6 +44,12 @@ void Run(const P& p, const KernelArgs& args) {
   for (const View& x : args.in) inputs.push_back({x.ptr, x.sizes});
   for (const View& y : args.out) outputs.push_back(y.ptr);
   for (int i : p.updates) outputs.push_back(args.in[i].ptr);
+  if (p.reduction) {
+    void* result = outputs.back();
+    outputs.pop_back();
+    cpu::ReducePointwise(p.program, p.space, inputs, outputs, *p.reduction, result);
+    return;
+  }
   const Shape& space =
       args.out.empty() ? args.in[p.updates[0]].shape() : args.out[0].shape();
   cpu::RunPointwise(p.program, space, inputs, outputs);
