@@ -34,7 +34,11 @@ constexpr std::array<OptionInfo, kCount> kTable = {{
     {"PLAIT_DUMP", nullptr, "", "passes: print every graph after each pass."},
     {"PLAIT_DISABLE", nullptr, "",
      "Passes over graphs that are left out, separated by commas: identity, cse, "
-     "pool_index, fuse."},
+     "pool_index, recompute, fuse."},
+    {"PLAIT_RECOMPUTE", "MXNET_BACKWARD_DO_MIRROR", "0",
+     "Bytes of values that a graph may hold in training; cheap ones beyond are "
+     "computed "
+     "again in the backward part. 1: as many as possible, 0: none."},
 }};
 
 std::string Read(const OptionInfo& info) {

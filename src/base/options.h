@@ -24,6 +24,7 @@ enum class Option : uint8_t {
   kProfile,      // PLAIT_PROFILE: file to which a trace is written at exit
   kDump,         // PLAIT_DUMP: passes prints a graph after each pass
   kDisable,      // PLAIT_DISABLE: passes that are left out, by name
+  kRecompute,    // PLAIT_RECOMPUTE: bytes that training may keep between the parts
   kCount,
 };
 

@@ -8,6 +8,7 @@
 #include "base/options.h"
 #include "passes/fuse.h"
 #include "passes/pool_index.h"
+#include "passes/recompute.h"
 #include "passes/simplify.h"
 #include "run/push.h"
 
@@ -60,6 +61,11 @@ Ref<const CompiledGraph> CompiledGraph::Compile(Graph graph,
   if (enabled("pool_index")) {
     graph = NotePoolIndices(graph);
     DumpAfter("pool_index", graph);
+  }
+  if (enabled("recompute")) {
+    static const int64_t budget = GetOptionInt(Option::kRecompute);
+    graph = Recompute(graph, options.budget >= 0 ? options.budget : budget);
+    DumpAfter("recompute", graph);
   }
   graph = Fuse(graph, enabled("fuse"));
   DumpAfter("fuse", graph);

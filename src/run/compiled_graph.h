@@ -25,6 +25,7 @@ struct CompileOptions {
   PlanStrategy strategy = PlanStrategy::kBoth;
   std::vector<std::string> disabled;  // passes by name: cse, identity, fuse
   std::vector<int> input_of_output;   // see PlanMemory
+  int64_t budget = -1;                // of bytes, see Recompute; -1: PLAIT_RECOMPUTE's
 };
 
 class CompiledGraph : public RefCounted<CompiledGraph> {
