@@ -142,7 +142,7 @@ def large_backward():
     return check, run
 
 
-def training(net, shapes, x, labels):
+def training(net, shapes, x, labels, hybridize=False):
     """Steps of SGD with momentum on one batch; checked by the first three losses."""
     batch = len(labels)
     x, labels = nd.array(x), nd.array(labels)
@@ -153,6 +153,9 @@ def training(net, shapes, x, labels):
         layer.weight.set_data(nd.array(weight))
         layer.bias.set_data(nd.array(bias))
     loss_of = mx.gluon.loss.SoftmaxCrossEntropyLoss()
+    if hybridize:
+        net.hybridize(static_alloc=True, static_shape=True)
+        loss_of.hybridize()
     trainer = mx.gluon.Trainer(
         net.collect_params(), "sgd", {"learning_rate": 0.01, "momentum": 0.9}
     )
@@ -172,28 +175,32 @@ def training(net, shapes, x, labels):
     return lambda: [step().mean().asscalar() for _ in range(3)], run
 
 
-def mlp(batch):
+def mlp(batch, hybridize):
     def prepare():
         net = nn.HybridSequential()
         net.add(nn.Dense(128, "relu"), nn.Dense(64, "relu"), nn.Dense(10))
-        return training(net, MLP, numbers(batch, 784), classes(batch))
+        return training(net, MLP, numbers(batch, 784), classes(batch), hybridize)
 
     return prepare
 
 
 for batch in (1, 32):
-    row(f"MLP step, batch {batch}")(mlp(batch))
+    row(f"MLP step, batch {batch}")(mlp(batch, False))
+    row(f"MLP step, batch {batch}, hybridized")(mlp(batch, True))
 
 
-@row("LeNet training, batch 128", "img/s", 128)
-def lenet():
+def lenet(hybridize):
     net = nn.HybridSequential()
     net.add(
         nn.Conv2D(20, 5, activation="relu"), nn.MaxPool2D(2, 2),
         nn.Conv2D(50, 5, activation="relu"), nn.MaxPool2D(2, 2),
         nn.Flatten(), nn.Dense(500, "relu"), nn.Dense(10),
     )  # fmt: skip
-    return training(net, LENET, numbers(128, 1, 28, 28), classes(128))
+    return training(net, LENET, numbers(128, 1, 28, 28), classes(128), hybridize)
+
+
+row("LeNet training, batch 128", "img/s", 128)(lambda: lenet(False))
+row("LeNet training, hybridized", "img/s", 128)(lambda: lenet(True))
 
 
 def optimizer(make):

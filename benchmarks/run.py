@@ -37,13 +37,18 @@ TARGETS = {
     "mean of (w-b)**2, backward, 25e6": None,
     "MLP step, batch 1": 2,
     "MLP step, batch 32": 2,
+    "MLP step, batch 1, hybridized": 3,
+    "MLP step, batch 32, hybridized": 3,
     "LeNet training, batch 128": 1.5,
+    "LeNet training, hybridized": None,
     "SGD momentum, ResNet-50": None,
     "Adam, ResNet-50": None,
+    "peak memory, VGG-16, batch 16": 1 / 0.7,
 }
 # Million pushes a second, at least.
 ENGINE_TARGETS = {"inline_pushes": 3, "dependent_pushes": 0.5}
 IMPORT = "import, beyond numpy"
+MEMORY = "peak memory, VGG-16, batch 16"
 
 
 def environment(module):
@@ -81,16 +86,31 @@ def import_seconds(side):
     return float(done.stdout.split()[-1]) if done.returncode == 0 else None
 
 
+def peak_megabytes(side):
+    """The peak resident memory of a process that trains VGG-16."""
+    python, _, module = SIDES[side]
+    done = subprocess.run(
+        [python, HERE / "vgg_memory.py"], env=environment(module),
+        capture_output=True, text=True,
+    )  # fmt: skip
+    return float(done.stdout.split()[-1]) if done.returncode == 0 else None
+
+
 def measure(peer, rows, rounds):
     """{side: {row: [values]}}, units, and the outputs of each side's first round."""
     values = {"plait": {}, peer: {}}
     units, outputs = {}, {"plait": {}, peer: {}}
+    if MEMORY in rows:
+        units[MEMORY] = "MB"
+        for side in (peer, "plait"):
+            if (peak := peak_megabytes(side)) is not None:
+                values[side][MEMORY] = [peak]
     for _ in range(rounds):
         for side in (peer, "plait"):
             if IMPORT in rows and (seconds := import_seconds(side)) is not None:
                 values[side].setdefault(IMPORT, []).append(seconds * 1000)
                 units[IMPORT] = "ms"
-            wanted = [r for r in rows if r != IMPORT]
+            wanted = [r for r in rows if r not in (IMPORT, MEMORY)]
             for row, (value, unit, out) in (
                 run_rows(side, wanted) if wanted else {}
             ).items():
@@ -188,6 +208,7 @@ def main():
         print(f"\n{OUT.relative_to(ROOT)}/: results.json, ratios.png")
     if not args.rows:
         engine()
+        subprocess.run([sys.executable, HERE / "graphs.py"], check=True)
     if len(results) < len(rows):
         sys.exit("some rows have no figure")
 

@@ -189,8 +189,10 @@ def mlp(batch):
 
 for batch in (1, 32):
     row(f"MLP step, batch {batch}")(mlp(batch))
+    row(f"MLP step, batch {batch}, hybridized")(mlp(batch))
 
 
+@row("LeNet training, hybridized", "img/s", 128)
 @row("LeNet training, batch 128", "img/s", 128)
 def lenet():
     net = nn.Sequential(

@@ -29,7 +29,7 @@ def results(symbol):
     """Output, gradients, moving statistics and the plan's bytes."""
     executor = symbol.simple_bind(mx.cpu(), data=SHAPE)
     rng = np.random.default_rng(3)
-    for name, array in executor.arg_dict.items():
+    for array in executor.arg_arrays:
         array[:] = nd.array(rng.normal(0.1, 0.5, array.shape))
     for name, array in executor.aux_dict.items():
         array[:] = 1.0 if name.endswith("var") else 0.0
