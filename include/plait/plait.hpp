@@ -163,9 +163,11 @@ std::map<std::string, NDArray> LoadArrays(const std::string& path);
 // (docs/design/engine.md). `arguments` are main's. Returns where it cannot restart.
 void RestartWithoutSpinning(char** arguments);
 
+#ifndef PLAIT_INSIDE  // a program that includes this; the library itself waits for one
 namespace detail {
 inline const bool kStarted = (AttachToEngine(), true);  // see run/invoke.h
 }  // namespace detail
+#endif
 
 }  // namespace plait
 

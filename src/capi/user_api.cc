@@ -1,5 +1,7 @@
 // plait.hpp: helpers of the C++ interface.
 
+#define PLAIT_INSIDE
+
 #include <stdlib.h>
 #include <unistd.h>
 
