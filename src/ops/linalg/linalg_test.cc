@@ -32,11 +32,12 @@ TEST(Dot, MismatchNamesBothShapes) {
         Call("dot", {Ramp({2, 3}), Ramp({4, 5})});
       },
       ErrorKind::kValue, {"dot", "(2, 3)", "(4, 5)"});
-  ExpectError(
-      [] {
-        Call("dot", {Ramp({2, 3}), Ramp({3, 5}, 1, 0, DType::kFloat64)});
-      },
-      ErrorKind::kType, {"dot", "float32", "float64"});
+}
+
+TEST(Dot, MixedTypesPromote) {
+  const NDArray y = Call1("dot", {Ramp({2, 3}), Ramp({3, 5}, 1, 0, DType::kFloat64)});
+  EXPECT_EQ(y.dtype(), DType::kFloat64);
+  EXPECT_EQ(y.shape(), (Shape{2, 5}));
 }
 
 TEST(FullyConnected, FlattensAllButTheFirstAxis) {
