@@ -216,15 +216,25 @@ void Executor::Run(bool is_train, bool gradients) {
   call_trains_ = is_train;
 }
 
+bool Executor::Repeatable() const {
+  return std::none_of(
+      inferred_.nodes.begin(), inferred_.nodes.end(), [](const GraphNode& node) {
+        return !node.is_input() &&
+               (node.op->random || node.op->host || !node.op->mutates.empty());
+      });
+}
+
 void Executor::Backward(const std::vector<NDArray>& head_gradients) {
-  Check(call_ != nullptr || predicted_, ErrorKind::kRuntime,
+  Check(call_ != nullptr || predicted_ || Repeatable(), ErrorKind::kRuntime,
         "backward: no forward has run since the last backward; one was expected, as "
-        "what a forward(is_train=True) keeps is used up");
+        "what a forward(is_train=True) keeps is used up, and this graph draws random "
+        "numbers or moves its states");
   if (!WantsGradients()) return;
   Check(head_gradients.size() <= outputs_.size(), "backward: got ",
         head_gradients.size(), " head gradients; at most ", outputs_.size(),
         " were expected");
-  if (call_ == nullptr) Run(false, true);
+  // The forward part's values are gone; they can be had again.
+  if (call_ == nullptr) Run(!predicted_, true);
   const Compiled& compiled = Get(call_trains_, true);
   ones_.resize(outputs_.size());
   for (size_t k = 0; k < compiled.heads.size(); ++k) {

@@ -83,6 +83,7 @@ class Executor {
   void Report(const std::vector<Compiled::Watched>& watched,
               const GraphCall& call) const;
   bool WantsGradients() const;
+  bool Repeatable() const;  // whether running it once more changes nothing
   size_t Find(std::string_view name) const;
 
   Symbol symbol_;
