@@ -37,14 +37,20 @@ class SymbolOp:
     __slots__ = ("op", "__name__", "hint", "inputs", "params", "variable", "known")
 
     def __init__(self, op, name):
-        signature = _plait.symbol_signature(op)
         self.op = op
         self.__name__ = name
         self.hint = name.lower()
+
+    def __getattr__(self, name):
+        """Asks the registry when the function is first called: there are very many."""
+        if name not in SymbolOp.__slots__:
+            raise AttributeError(name)
+        signature = _plait.symbol_signature(self.op)
         self.inputs = signature["inputs"]
         self.params = signature["params"]
         self.variable = signature["variable"]
         self.known = frozenset(self.params)
+        return object.__getattribute__(self, name)
 
     @property
     def __doc__(self):
