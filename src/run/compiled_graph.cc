@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "base/options.h"
+#include "passes/epilogue.h"
 #include "passes/fuse.h"
 #include "passes/pool_index.h"
 #include "passes/recompute.h"
@@ -66,6 +67,10 @@ Ref<const CompiledGraph> CompiledGraph::Compile(Graph graph,
     static const int64_t budget = GetOptionInt(Option::kRecompute);
     graph = Recompute(graph, options.budget >= 0 ? options.budget : budget);
     DumpAfter("recompute", graph);
+  }
+  if (enabled("epilogue")) {
+    graph = plait::Prune(JoinEpilogues(graph));
+    DumpAfter("epilogue", graph);
   }
   graph = Fuse(graph, enabled("fuse"));
   DumpAfter("fuse", graph);

@@ -70,6 +70,11 @@ void PlainConvWeight(const ConvGeometry& g, const View& y, const View& x,
                      const View& w);
 
 // The same by the tuned kernels of cpu/conv.h.
+// The same, with relu at the end.
+void FastConvRelu(const ConvGeometry& g, const View& x, const View& w, const View* bias,
+                  const View& y);
+void PlainConvRelu(const ConvGeometry& g, const View& x, const View& w,
+                   const View* bias, const View& y);
 void FastConvForward(const ConvGeometry& g, const View& x, const View& w,
                      const View* bias, const View& y);
 void FastConvData(const ConvGeometry& g, const View& y, const View& w, const View* bias,

@@ -35,12 +35,39 @@ bool IsEmpty(const ConvGeometry& g) {
 
 }  // namespace
 
+namespace {
+
+void Run(const ConvGeometry& g, const View& x, const View& w, const View* bias,
+         bool relu, const View& y) {
+  VisitFloat(y.dtype, [&]<typename T>() {
+    cpu::ConvForward(ProblemOf(g), x.data<const T>(), w.data<const T>(),
+                     bias ? bias->data<const T>() : nullptr, relu, y.data<T>());
+  });
+}
+
+}  // namespace
+
 void FastConvForward(const ConvGeometry& g, const View& x, const View& w,
                      const View* bias, const View& y) {
   if (IsEmpty(g)) return PlainConvForward(g, x, w, bias, y);
+  Run(g, x, w, bias, false, y);
+}
+
+void FastConvRelu(const ConvGeometry& g, const View& x, const View& w, const View* bias,
+                  const View& y) {
+  if (IsEmpty(g)) return PlainConvRelu(g, x, w, bias, y);
+  Run(g, x, w, bias, true, y);
+}
+
+// NaN stays NaN.
+void PlainConvRelu(const ConvGeometry& g, const View& x, const View& w,
+                   const View* bias, const View& y) {
+  PlainConvForward(g, x, w, bias, y);
   VisitFloat(y.dtype, [&]<typename T>() {
-    cpu::ConvForward(ProblemOf(g), x.data<const T>(), w.data<const T>(),
-                     bias ? bias->data<const T>() : nullptr, false, y.data<T>());
+    T* values = y.data<T>();
+    for (int64_t i = 0; i < y.size(); ++i) {
+      if (static_cast<double>(values[i]) < 0) values[i] = T(0.0f);
+    }
   });
 }
 

@@ -233,6 +233,31 @@ const OpDef& convolution = Register<P>({
                  {.kernel = {2, 2, 3}, .pad = {0, 1, 1}, .num_filter = 2}}},
 });
 
+double ForwardCost(const P& p, const Specs& in, const Specs& out) {
+  return MakeConvGeometry(p, in[0].shape, out[0].shape).flops();
+}
+
+// What graphs make of a convolution whose result only a relu reads.
+[[maybe_unused]] const OpDef& convolution_relu = Register<P>({
+    .name = "_convolution_relu",
+    .doc = "relu(Convolution(x)) in one pass.",
+    .inputs = {{"data", Types::kFloats},
+               {"weight", Types::kFloats},
+               {"bias", Types::kFloats}},
+    .outputs = {{"output", Types::kFloats}},
+    .params = ConvParamList(),
+    .optional_inputs = [](const P& p) -> std::vector<bool> {
+      return {true, true, !p.no_bias};
+    },
+    .infer = Infer,
+    .cpu = {{"tuned", Forward<FastConvRelu>}, {"plain", Forward<PlainConvRelu>}},
+    .cost = ForwardCost,
+    .samples = {{{Normal({2, 3, 5, 6}), Normal({4, 3, 3, 3}), Normal({4})},
+                 {.kernel = {3, 3}, .num_filter = 4}},
+                {{Normal({2, 3, 5, 6}), Normal({4, 3, 3, 2})},
+                 {.kernel = {3, 2}, .num_filter = 4, .no_bias = true}}},
+});
+
 const P kSample{.kernel = {3, 2},
                 .stride = {2, 1},
                 .pad = {1, 0},

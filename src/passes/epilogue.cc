@@ -1,0 +1,55 @@
+// Pass epilogue.
+
+#include "passes/epilogue.h"
+
+namespace plait {
+namespace {
+
+bool IsRelu(const GraphNode& node) {
+  if (node.is_input()) return false;
+  if (node.op->fn == Fn::kRelu) return true;
+  if (node.op->name != "Activation") return false;
+  for (const Field& field : node.op->fields) {
+    if (field.name == "act_type")
+      return FormatAttr(field.access->Get(node.params->get())) == "relu";
+  }
+  return false;
+}
+
+}  // namespace
+
+Graph JoinEpilogues(const Graph& graph) {
+  static const OpDef& joined = GetOp("_convolution_relu");
+  std::vector<int> readers(graph.size(), 0);
+  for (const GraphNode& node : graph.nodes) {
+    for (GraphEntry e : node.inputs) ++readers[e.node];
+  }
+  for (GraphEntry e : graph.outputs) ++readers[e.node];
+  const auto joins = [&](const GraphNode& relu) {
+    if (!IsRelu(relu)) return false;
+    const GraphNode& from = graph.nodes[relu.inputs[0].node];
+    return !from.is_input() && from.op->name == "Convolution" &&
+           from.backward == relu.backward && readers[relu.inputs[0].node] == 1;
+  };
+  Graph out;
+  std::vector<int> moved(graph.size(), -1);
+  for (size_t id = 0; id < graph.size(); ++id) {
+    GraphNode node = graph.nodes[id];
+    if (joins(node)) {
+      // It stands where the relu stood; prune takes the convolution alone away.
+      const GraphNode& convolution = graph.nodes[node.inputs[0].node];
+      node.op = &joined;
+      node.params = convolution.params;
+      node.inputs = convolution.inputs;
+      node.name = convolution.name + "+" + node.name;
+    }
+    for (GraphEntry& e : node.inputs) e.node = moved[e.node];
+    moved[id] = static_cast<int>(out.size());
+    out.Add(std::move(node));
+  }
+  for (int id : graph.inputs) out.inputs.push_back(moved[id]);
+  for (GraphEntry e : graph.outputs) out.outputs.push_back({moved[e.node], e.index});
+  return out;
+}
+
+}  // namespace plait
