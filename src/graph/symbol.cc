@@ -116,7 +116,8 @@ DType DTypeOfFlag(const std::string& text) {
 ParamsRef ParseParams(const OpDef& op, const SymbolAttrs& attrs,
                       const std::string& node) {
   SmallVector<NamedAttr, 8> named;
-  for (const auto& [key, value] : attrs) {
+  for (const auto& attr : attrs) {
+    const std::string &key = attr.first, &value = attr.second;
     if (IsHiddenAttr(key)) continue;
     const bool known = std::any_of(op.fields.begin(), op.fields.end(),
                                    [&](const Field& f) { return f.name == key; });

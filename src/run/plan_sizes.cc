@@ -63,7 +63,7 @@ PlanSizes SizesOfPlan(const Symbol& symbol, const Specs& inputs,
   sizes.co_share = ArenaBytes(planned, PlanStrategy::kCoShare);
   sizes.both = compiled->plan().arena_bytes;
   sizes.lower_bound = compiled->plan().live_bytes;
-  options.disabled = {"identity", "cse", "fuse"};
+  options.disabled = {"identity", "cse", "pool_index", "epilogue", "fuse"};
   sizes.unfused = ArenaBytes(CompiledGraph::Compile(std::move(graph), options)->graph(),
                              PlanStrategy::kNone);
   return sizes;
