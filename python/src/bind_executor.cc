@@ -27,6 +27,17 @@ nb::list ListOf(const std::vector<NDArray>& arrays) {
   return list;
 }
 
+nb::dict DictOf(const PlanSizes& s) {
+  nb::dict d;
+  d["none"] = s.none;
+  d["inplace"] = s.inplace;
+  d["co_share"] = s.co_share;
+  d["both"] = s.both;
+  d["lower_bound"] = s.lower_bound;
+  d["unfused"] = s.unfused;
+  return d;
+}
+
 std::unique_ptr<Executor> Bind(const Symbol& symbol, const nb::list& inputs,
                                const nb::list& grads, const std::vector<int>& reqs,
                                const nb::list& outputs) {
@@ -44,15 +55,7 @@ nb::dict PlanOf(const Symbol& symbol, const nb::list& shapes,
   for (size_t i = 0; i < dtypes.size(); ++i)
     specs.push_back(
         {ShapeFromPython(nb::object(shapes[i]).ptr()), static_cast<DType>(dtypes[i])});
-  const PlanSizes s = SizesOfPlan(symbol, specs, wanted, training);
-  nb::dict d;
-  d["none"] = s.none;
-  d["inplace"] = s.inplace;
-  d["co_share"] = s.co_share;
-  d["both"] = s.both;
-  d["lower_bound"] = s.lower_bound;
-  d["unfused"] = s.unfused;
-  return d;
+  return DictOf(SizesOfPlan(symbol, specs, wanted, training));
 }
 
 }  // namespace
@@ -73,16 +76,7 @@ void BindExecutor(nb::module_& m) {
           },
           nb::arg("callback").none(), nb::arg("inputs"))
       .def("plan_sizes",
-           [](Executor& e, bool is_train) {
-             const Executor::PlanSizes s = e.SizesOfPlan(is_train);
-             nb::dict d;
-             d["none"] = s.none;
-             d["inplace"] = s.inplace;
-             d["co_share"] = s.co_share;
-             d["both"] = s.both;
-             d["lower_bound"] = s.lower_bound;
-             return d;
-           })
+           [](Executor& e, bool is_train) { return DictOf(e.SizesOfPlan(is_train)); })
       .def("debug_text", &Executor::DebugText);
   m.def("bind", &Bind);
   m.def("plan_sizes", &PlanOf);

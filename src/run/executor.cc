@@ -266,18 +266,14 @@ void Executor::Report(const std::vector<Compiled::Watched>& watched,
   for (const Compiled::Watched& w : watched) monitor_(w.name, call.outputs[w.output]);
 }
 
-Executor::PlanSizes Executor::SizesOfPlan(bool is_train) {
-  const Compiled& compiled = Get(is_train, is_train);
-  const Graph& graph = compiled.graph->graph();
-  std::vector<int> aliases(outputs_.size(), -1);
-  aliases.insert(aliases.end(), compiled.old_gradient.begin(),
-                 compiled.old_gradient.end());
-  const auto bytes = [&](PlanStrategy s) {
-    return PlanMemory(graph, {s, aliases, {}}).arena_bytes;
-  };
-  return {bytes(PlanStrategy::kNone), bytes(PlanStrategy::kInplace),
-          bytes(PlanStrategy::kCoShare), bytes(PlanStrategy::kBoth),
-          compiled.graph->plan().live_bytes};
+PlanSizes Executor::SizesOfPlan(bool is_train) const {
+  Specs specs;
+  std::vector<bool> wanted;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    specs.push_back({inputs_[i].shape(), inputs_[i].dtype()});
+    wanted.push_back(reqs_[i] != GradReq::kNull);
+  }
+  return plait::SizesOfPlan(symbol_, specs, wanted, is_train);
 }
 
 std::string Executor::DebugText() {

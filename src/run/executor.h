@@ -14,6 +14,7 @@
 #include "graph/symbol.h"
 #include "passes/gradient.h"
 #include "run/compiled_graph.h"
+#include "run/plan_sizes.h"
 #include "run/tape.h"
 
 namespace plait {
@@ -56,10 +57,7 @@ class Executor {
   void SetMonitor(Monitor monitor, bool inputs);
 
   // Bytes of the values between inputs and outputs, as each strategy would plan them.
-  struct PlanSizes {
-    int64_t none, inplace, co_share, both, lower_bound;
-  };
-  PlanSizes SizesOfPlan(bool is_train);
+  PlanSizes SizesOfPlan(bool is_train) const;
   std::string DebugText();
 
  private:
