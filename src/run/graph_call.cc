@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "base/blocking.h"
 #include "cpu/scratch.h"
@@ -104,8 +105,12 @@ void GraphCall::Run(PartName name) {
   const CompiledGraph& g = *graph_;
   const CompiledGraph::Part& part = g.parts_[name];
   if (part.segments.empty()) return;
-  if (!arena_ && g.plan_.arena_bytes > 0)
+  // What is held until the run is over counts against the run-ahead limit.
+  size_t held = 0;
+  if (!arena_ && g.plan_.arena_bytes > 0) {
     arena_ = NDArray::Empty({g.plan_.arena_bytes}, DType::kUint8);
+    held = static_cast<size_t>(g.plan_.arena_bytes);
+  }
   SmallVector<RandomStream, 2> streams;
   for (int i = 0; i < part.num_random; ++i)
     streams.push_back(NextRandomStream(Device{}));
@@ -171,6 +176,7 @@ void GraphCall::Run(PartName name) {
           op->written.push_back({x.data(), x.dtype(), x.size()});
       }
     }
+    op->bytes += std::exchange(held, 0);
     for (const auto& w : op->written)
       op->bytes += static_cast<size_t>(w.size) * SizeOf(w.dtype);
     engine.Push(std::move(op), reads, writes);

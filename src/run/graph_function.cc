@@ -59,6 +59,9 @@ std::shared_ptr<const GraphFunction::Variant> GraphFunction::Get(
   // Two threads may both compile; one result is kept.
   std::shared_ptr<const Variant> variant = Compile(inputs, training, wanted);
   const std::lock_guard lock(mutex_);
+  // Inputs of ever new shapes must not fill the memory with graphs.
+  constexpr size_t kMostVariants = 64;
+  if (variants_.size() == kMostVariants) variants_.erase(variants_.begin());
   variants_.push_back(variant);
   return variant;
 }

@@ -10,6 +10,7 @@ from ..error import MXNetError, MXNetTypeError, MXNetValueError
 from .utils import shape_is_known
 
 _NDArray = nd.NDArray
+_MOST_GRAPHS = 64  # of one block: inputs of ever new shapes must not fill the memory
 
 
 class Forwarding:
@@ -190,6 +191,8 @@ class TracedForward:
             *((a.shape, a._dtype_name) for a in arrays),
         )
         if key not in self._graphs:
+            if len(self._graphs) == _MOST_GRAPHS:
+                self._graphs.pop(next(iter(self._graphs)))
             self._graphs[key] = self._trace(block, flat, in_format, (x, *args))
         function, slots, out_format = self._graphs[key]
         if function is None:
