@@ -120,12 +120,15 @@ class GraphCall {
   const Graph& graph() const { return graph_->graph(); }
   // A call with the same values in memory of its own.
   GraphCall Copy() const;
+  // The stream that the forward part's node of this name drew from; null if none did.
+  const RandomStream* StreamOf(const std::string& node) const;
   // Gives the arena back; what runs still keeps it.
   void Release() { arena_ = NDArray(); }
 
  private:
   Ref<const CompiledGraph> graph_;
   NDArray arena_;
+  SmallVector<RandomStream, 2> streams_;  // of the forward part
 };
 
 }  // namespace plait

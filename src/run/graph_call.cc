@@ -101,6 +101,18 @@ GraphCall GraphCall::Copy() const {
   return copy;
 }
 
+const RandomStream* GraphCall::StreamOf(const std::string& node) const {
+  for (const CompiledGraph::Segment& segment : graph_->parts_[kForward].segments) {
+    for (int s = segment.first; s < segment.last; ++s) {
+      const CompiledGraph::Step& step = graph_->steps_[s];
+      if (step.random >= 0 && step.random < static_cast<int>(streams_.size()) &&
+          node == step.name)
+        return &streams_[step.random];
+    }
+  }
+  return nullptr;
+}
+
 void GraphCall::Run(PartName name) {
   const CompiledGraph& g = *graph_;
   const CompiledGraph::Part& part = g.parts_[name];
@@ -120,6 +132,7 @@ void GraphCall::Run(PartName name) {
     if (base == 0) return arena_;
     return base < first_output ? inputs[base - 1] : outputs[base - first_output];
   };
+  if (name == kForward) streams_ = streams;
   Engine& engine = Engine::Get();
   for (const CompiledGraph::Segment& segment : part.segments) {
     SmallVector<char*, 16> bases(1 + inputs.size() + outputs.size());

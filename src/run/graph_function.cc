@@ -3,11 +3,13 @@
 #include "run/graph_function.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "graph/trace.h"
 #include "passes/gradient.h"
 #include "passes/infer.h"
 #include "run/grad_node.h"
+#include "run/random.h"
 #include "run/tape.h"
 
 namespace plait {
@@ -21,6 +23,19 @@ bool SharesMemory(const NDArray& x, const GraphCall& call) {
   }
   return false;
 }
+
+// The mode of this thread while it lives.
+class ScopedTraining {
+ public:
+  explicit ScopedTraining(bool training)
+      : before_(std::exchange(Training(), training)) {}
+  ~ScopedTraining() { Training() = before_; }
+  ScopedTraining(const ScopedTraining&) = delete;
+  ScopedTraining& operator=(const ScopedTraining&) = delete;
+
+ private:
+  const bool before_;
+};
 
 bool Same(const Specs& specs, std::span<const NDArray> inputs) {
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -165,7 +180,8 @@ Arrays GraphFunction::CallRecorded(std::span<const NDArray> inputs,
       std::vector<NDArray> wanted_arrays;
       for (size_t i = 0; i < n; ++i)
         if (variant->wanted[i]) wanted_arrays.push_back(in[i]);
-      const std::vector<NDArray> heads = self->Replay(in);
+      const ScopedTraining mode(variant->training);
+      const std::vector<NDArray> heads = self->Replay(in, call.get());
       std::vector<NDArray> found =
           Grad(heads, wanted_arrays, douts, true, true, variant->training);
       size_t next = 0;
@@ -201,8 +217,8 @@ Arrays GraphFunction::CallRecorded(std::span<const NDArray> inputs,
   return outputs;
 }
 
-// The graph's operators, called one after the other.
-std::vector<NDArray> GraphFunction::Replay(std::span<const NDArray> inputs) const {
+std::vector<NDArray> GraphFunction::Replay(std::span<const NDArray> inputs,
+                                           const GraphCall* call) const {
   std::vector<Arrays> values(graph_.size());
   for (size_t i = 0; i < inputs.size(); ++i)
     values[graph_.inputs[i]].push_back(inputs[i]);
@@ -210,7 +226,17 @@ std::vector<NDArray> GraphFunction::Replay(std::span<const NDArray> inputs) cons
     const GraphNode& node = graph_.nodes[id];
     if (node.is_input()) continue;
     SmallVector<NDArray, 4> in;
-    for (GraphEntry e : node.inputs) in.push_back(values[e.node][e.index]);
+    for (GraphEntry e : node.inputs) {
+      NDArray x = values[e.node][e.index];
+      if (call != nullptr && node.op->Mutates(static_cast<int>(in.size()))) {
+        const NDArray own = NDArray::Empty(x.shape(), x.dtype(), x.device());
+        CopyInto(x, own);
+        x = own;
+      }
+      in.push_back(std::move(x));
+    }
+    const ScopedStream stream(
+        call != nullptr && node.op->random ? call->StreamOf(node.name) : nullptr);
     values[id] = Invoke(*node.op, node.params, in);
   }
   std::vector<NDArray> outputs;

@@ -48,7 +48,10 @@ class GraphFunction : public RefCounted<GraphFunction> {
   std::shared_ptr<const Variant> Compile(std::span<const NDArray> inputs, bool training,
                                          const std::vector<bool>& wanted) const;
   Arrays CallRecorded(std::span<const NDArray> inputs, const std::vector<bool>& wanted);
-  std::vector<NDArray> Replay(std::span<const NDArray> inputs) const;
+  // The graph's operators, called one after the other. With `call`: as they ran in that
+  // call, with its random numbers and without their effects on auxiliary states.
+  std::vector<NDArray> Replay(std::span<const NDArray> inputs,
+                              const GraphCall* call = nullptr) const;
 
   const Graph graph_;
   const std::vector<NDArray> constants_;

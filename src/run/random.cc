@@ -28,9 +28,18 @@ std::pair<int, int> KeyOf(Device device) {
           device.id};
 }
 
+thread_local const RandomStream* given_stream = nullptr;
+
 }  // namespace
 
+ScopedStream::ScopedStream(const RandomStream* stream)
+    : before_(std::exchange(given_stream, stream)) {}
+ScopedStream::~ScopedStream() {
+  given_stream = before_;
+}
+
 RandomStream NextRandomStream(Device device) {
+  if (given_stream != nullptr) return *given_stream;
   Generators& all = All();
   const std::lock_guard lock(all.mutex);
   const auto key = KeyOf(device);

@@ -12,6 +12,19 @@ namespace plait {
 // taken when a call is made, not when it runs.
 RandomStream NextRandomStream(Device device);
 
+// While it lives, calls of this thread draw from `stream`; null: from their device's
+// generator, as always.
+class ScopedStream {
+ public:
+  explicit ScopedStream(const RandomStream* stream);
+  ~ScopedStream();
+  ScopedStream(const ScopedStream&) = delete;
+  ScopedStream& operator=(const ScopedStream&) = delete;
+
+ private:
+  const RandomStream* before_;
+};
+
 // Starts the generators of all devices, or of one, afresh.
 void SeedRandom(uint64_t seed);
 void SeedRandom(uint64_t seed, Device device);
