@@ -7,7 +7,8 @@ With an interpreter that has MXNet 1.9.1 it makes tests/golden/mxnet-1.9.1-model
 with python/alias on PYTHONPATH it does the same in Plait, for MXNet to check. For each
 case: the symbol's JSON, what it gives for prediction, and the .params file of the
 small ones. Weights of the others follow from their names, so that nobody stores them.
-`operators` holds the JSON of every operator's samples in mxnet-1.9.1.npz.
+`operators` holds the JSON of every operator's samples in mxnet-1.9.1.npz, `old` what
+the files of old versions in old-symbols.json become.
 """
 
 import json
@@ -22,6 +23,7 @@ import numpy as np
 from mxnet.gluon import nn, rnn
 from mxnet.gluon.model_zoo import vision
 
+OLD = Path(__file__).parent.parent / "tests" / "golden" / "old-symbols.json"
 SAMPLES = Path(__file__).parent.parent / "tests" / "golden" / "mxnet-1.9.1.npz"
 
 
@@ -287,6 +289,16 @@ def samples():
     return [(e["op"], e["params"], counts[str(k)]) for k, e in enumerate(meta)]
 
 
+# ------------------------------------------------- files of old versions
+
+
+def upgraded(graph):
+    """What a file of an old version becomes: its JSON now, and its names."""
+    symbol = mx.sym.load_json(json.dumps(graph))
+    names = symbol.list_arguments(), symbol.list_auxiliary_states()
+    return [symbol.tojson(), *names, symbol.list_outputs(), symbol.attr_dict()]
+
+
 # ------------------------------------------------- all of them
 
 
@@ -312,6 +324,8 @@ def make(path):
     for i, y in enumerate(run(symbol, *attribute_arrays(symbol))):
         arrays["attributes/out_%d" % i] = y
     arrays["operators"] = text(json.dumps([[*s, sample_json(*s)] for s in samples()]))
+    old = json.loads(OLD.read_text())
+    arrays["old"] = text(json.dumps({name: upgraded(g) for name, g in old.items()}))
     np.savez_compressed(path, **arrays)
 
 

@@ -8,12 +8,6 @@
 #include <unordered_set>
 
 namespace plait {
-namespace {
-
-constexpr std::string_view kHideable[] = {"ctx_group", "lr_mult", "wd_mult",
-                                          "force_mirroring", "mirror_stage"};
-
-// Initial values that operators ask for their own states.
 void StampInitializer(const OpDef& op, const std::string& input, SymbolNode& variable) {
   const char* init = nullptr;
   if (op.name.find("BatchNorm") != std::string::npos) {
@@ -26,6 +20,11 @@ void StampInitializer(const OpDef& op, const std::string& input, SymbolNode& var
   }
   if (init != nullptr) variable.attrs.emplace("__init__", init);
 }
+
+namespace {
+
+constexpr std::string_view kHideable[] = {"ctx_group", "lr_mult", "wd_mult",
+                                          "force_mirroring", "mirror_stage"};
 
 // Bilinear UpSampling takes a weight, which becomes a variable like other layers'; the
 // second input of a nearest one gets the initializer too, as files have it.

@@ -106,6 +106,10 @@ std::vector<std::string> InputNames(const OpDef& op, const Params& params);
 // The name of a node's output: `fc1_output`, or a variable's own.
 std::string OutputName(const SymbolEntry& entry);
 
+// Notes on a variable how an operator that takes it as `input` wants it initialized,
+// where it says nothing itself: BatchNorm's moving variance with ones.
+void StampInitializer(const OpDef& op, const std::string& input, SymbolNode& variable);
+
 // `lr_mult`, which is kept as `__lr_mult__`, and its like: the user's words that may be
 // given without underscores.
 bool IsHideableAttr(std::string_view key);

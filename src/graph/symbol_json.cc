@@ -398,6 +398,10 @@ class Reader {
     if (node.inputs.size() != names.size())
       Bad("node ", node.name, ", operator ", op.name, ", has ", node.inputs.size(),
           " inputs; ", names.size(), " were expected");
+    for (size_t i = 0; i < names.size() && version < 904; ++i) {
+      SymbolNode& input = *node.inputs[i].node;
+      if (input.is_variable()) StampInitializer(op, names[i], input);
+    }
   }
 };
 

@@ -16,6 +16,7 @@ import plait as mx
 ROOT = Path(__file__).parent.parent.parent
 GOLDEN = dict(np.load(ROOT / "tests" / "golden" / "mxnet-1.9.1-models.npz"))
 OPERATORS = json.loads(GOLDEN["operators"].tobytes())
+OLD = ROOT / "tests" / "golden" / "old-symbols.json"
 # Their outputs' shapes depend on values: here they are functions of arrays only.
 ARRAYS_ONLY = ("_contrib_boolean_mask",)
 CASES = sorted(name.split("/")[0] for name in GOLDEN if name.endswith("/symbol.json"))
@@ -109,6 +110,49 @@ def test_every_operator_made_here_is_written_as_mxnet_wrote_it(models):
         if params.get("act_type") == "rrelu":  # shows its mask there
             continue
         assert models.sample_json(op, params, count) == text, (op, params)
+
+
+@pytest.mark.parametrize("name", json.loads(OLD.read_text()))
+def test_a_file_of_an_old_version_becomes_what_mxnet_makes_of_it(models, name):
+    found = models.upgraded(json.loads(OLD.read_text())[name])
+    expected = json.loads(GOLDEN["old"].tobytes())[name]
+    assert found[1:] == expected[1:]  # names and attributes
+    graphs = [json.loads(text) for text in (found[0], expected[0])]
+    for graph in graphs:
+        for node in graph["nodes"]:  # the third is the version of a state, without use
+            node["inputs"] = [entry[:2] for entry in node["inputs"]]
+    assert graphs[0] == graphs[1]
+
+
+def test_files_of_old_versions_bind():
+    old = json.loads(OLD.read_text())
+    shapes = {"data": (2, 3, 4, 4), "a": (2, 3), "b": (2, 3)}
+    for name, graph in old.items():
+        symbol = mx.sym.load_json(json.dumps(graph))
+        given = {n: shapes[n] for n in symbol.list_arguments() if n in shapes}
+        if name == "0.9.3 initializers and argmax":
+            given = {}  # the file has its shape
+        executor = symbol.simple_bind(mx.cpu(), grad_req="null", **given)
+        assert all(np.isfinite(y.asnumpy()).all() for y in executor.forward())
+
+
+@pytest.mark.parametrize("version, allowed", [(10900, True), (10901, False)])
+def test_words_without_underscores_are_of_old_files_only(version, allowed):
+    graph = {
+        "nodes": [
+            {"op": "null", "name": "x", "inputs": []},
+            {"op": "relu", "name": "y", "attrs": {"wd_mult": "2"}, "inputs": [[0, 0]]},
+        ],
+        "arg_nodes": [0],
+        "heads": [[1, 0]],
+        "attrs": {"mxnet_version": ["int", version]},
+    }
+    if allowed:
+        symbol = mx.sym.load_json(json.dumps(graph))
+        assert symbol.attr_dict()["y"]["__wd_mult__"] == "2"
+    graph["nodes"][1]["attrs"] = {"colour": "2"}
+    with pytest.raises(mx.MXNetError, match="colour"):
+        mx.sym.load_json(json.dumps(graph))
 
 
 def test_what_is_written_stays_within_what_mxnet_reads():
