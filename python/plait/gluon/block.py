@@ -17,6 +17,7 @@ from .utils import HookHandle, _indent
 __all__ = ["Block", "HybridBlock"]
 
 _NDArray = nd.NDArray
+_BlockScope = BlockScope  # MXNet's name for it
 _DEFAULT_INIT = initializer.Uniform()
 
 

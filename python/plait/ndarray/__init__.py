@@ -20,3 +20,21 @@ def Custom(*data, **kwargs):
     from ..operator import Custom as call
 
     return call(*data, **kwargs)
+
+
+class CachedOp:
+    """A symbol called like an operator: op(*arrays) in the order of list_inputs()."""
+
+    def __init__(self, sym, flags=(), thread_safe=False):
+        from .. import _plait
+
+        self._function = _plait.graph_function(sym.handle, sym.name or "graph")
+
+    def __call__(self, *args, out=None):
+        outputs = self._function(list(args))
+        if out is not None:
+            targets = out if isinstance(out, (list, tuple)) else [out]
+            for target, value in zip(targets, outputs):
+                target[:] = value
+            return out
+        return outputs[0] if len(outputs) == 1 else outputs

@@ -1,5 +1,7 @@
 """Functions that make arrays, and exchange with NumPy and through DLPack."""
 
+import weakref
+
 import numpy as np
 
 from .. import _plait
@@ -144,13 +146,18 @@ def eye(N, M=0, k=0, ctx=None, dtype=None, **kwargs):
     return op("_eye")(N=N, M=M, k=k, dtype=dtype_name(dtype), ctx=ctx, **kwargs)
 
 
+# NumPy arrays whose memory from_numpy shares; that is why they are read-only.
+_lent = weakref.WeakValueDictionary()
+
+
 def from_numpy(ndarray, zero_copy=True, array_cls=None):
     """An array on the memory of a NumPy array, which becomes read-only; or a copy.
 
-    The memory of an array that is read-only already is copied: what it belongs to must
-    not change.
+    The memory of an array that is read-only for another reason is copied: what it
+    belongs to must not change.
     """
-    if not zero_copy or not getattr(ndarray, "flags", _WRITEABLE)["WRITEABLE"]:
+    writeable = getattr(ndarray, "flags", _WRITEABLE)["WRITEABLE"]
+    if not zero_copy or not (writeable or _lent.get(id(ndarray)) is ndarray):
         return _plait.from_buffer(np.asarray(ndarray, order="C"), None, 1, 0)
     if not isinstance(ndarray, np.ndarray):
         raise MXNetTypeError(
@@ -161,8 +168,10 @@ def from_numpy(ndarray, zero_copy=True, array_cls=None):
             "from_numpy: the array is not contiguous; only C-contiguous "
             "numpy.ndarrays can share memory (zero_copy=False copies)"
         )
+    ndarray.flags["WRITEABLE"] = True
     result = _plait.borrow_buffer(ndarray)
     ndarray.flags["WRITEABLE"] = False
+    _lent[id(ndarray)] = ndarray
     return result
 
 

@@ -424,6 +424,14 @@ class Symbol:
         """The symbol itself: Plait optimizes every graph when it is bound."""
         return self
 
+    def _gen_atomic_symbol(self):
+        """The operator of the head alone, with variables for its inputs."""
+        return Symbol(
+            _plait.symbol_make(
+                self.handle.op_name(), "", self.handle.attrs(), [], {}, []
+            )
+        )
+
     def get_backend_symbol(self, backend):
         """The symbol itself; see optimize_for."""
         return self
