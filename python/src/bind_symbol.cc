@@ -165,7 +165,35 @@ void BindSymbol(nb::module_& m) {
               const nb::dict& named) {
              return s.Compose(name, SymbolsFrom(args), NamedFrom(named));
            })
-      .def("to_json", &Symbol::ToJson)
+      .def("to_json", &Symbol::ToJson, nb::arg("numpy_shapes") = false)
+      .def(
+          "cut_subgraph",
+          [](const Symbol& s) {
+            auto [graph, cut] = s.CutSubgraph();
+            return nb::make_tuple(std::move(graph), std::move(cut));
+          },
+          "(The nodes marked as the head's alone, the outputs cut off.)")
+      .def(
+          "input_symbols",
+          [](const Symbol& s) {
+            std::vector<Symbol> variables;
+            for (SymbolNode* node : s.Nodes())
+              if (node->is_variable())
+                variables.push_back(Symbol({{Ref<SymbolNode>(node), 0}}));
+            return variables;
+          },
+          "The variables, in the order of list_inputs().")
+      .def(
+          "atomic",
+          [](const Symbol& s) {
+            const SymbolNode& node = Head(s);
+            Check(!node.is_variable(), ErrorKind::kValue,
+                  "symbol: a variable is given; the output of an operator was expected");
+            return Symbol::Make(*node.op, "", node.attrs, {}, {}, node.subgraphs);
+          },
+          "The same operator over new variables.")
+      .def("head_index",
+           [](const Symbol& s) { return Head(s), s.outputs()[0].index; })
       .def("infer", &InferSymbol)
       .def("dump", [](const Symbol& s) { return Dump(GraphOf(s)); });
   m.def("symbol_variable", [](const std::string& name, const nb::dict& attrs) {

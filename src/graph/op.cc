@@ -102,7 +102,7 @@ bool OpDef::InPlace(int input, int output) const {
 
 const OpDef& AddOp(OpDef op) {
   Registry& registry = TheRegistry();
-  Check(!op.samples.empty(), ErrorKind::kRuntime, op.name,
+  Check(!op.samples.empty() || op.host, ErrorKind::kRuntime, op.name,
         ": registered without samples; they are its tests");
   auto* added = new OpDef(std::move(op));
   registry.ops.push_back(added);
@@ -146,6 +146,11 @@ std::vector<const OpDef*> AllOps() {
 }
 
 ParamsRef MakeParams(const OpDef& op, std::span<const NamedAttr> attrs) {
+  return MakeParams(op, attrs, {});
+}
+
+ParamsRef MakeParams(const OpDef& op, std::span<const NamedAttr> attrs,
+                     const std::vector<Symbol>& bodies) {
   auto [object, params] = op.new_params();
   uint64_t given = 0;
   for (const NamedAttr& attr : attrs) {
@@ -170,6 +175,7 @@ ParamsRef MakeParams(const OpDef& op, std::span<const NamedAttr> attrs) {
           ": parameter ", op.fields[i].name, " is missing; a value of type ",
           op.fields[i].access->TypeName(), " was expected");
   }
+  if (op.finish) op.finish(object, bodies);
   return params;
 }
 

@@ -138,6 +138,8 @@ struct Sample {
 
 // ---------------------------------------------------------------- the definition
 
+class Symbol;
+
 struct InputDef {
   const char* name;
   Types types = Types::kAny;
@@ -147,6 +149,12 @@ struct OutputDef {
   const char* name = "output";
   Types types = Types::kAny;
   const char* doc = "";
+};
+
+// How a call looks where its parameters decide that.
+struct CallForm {
+  std::vector<std::string> inputs, outputs;  // names
+  int states = 0;  // so many of the last inputs may be written: auxiliary states
 };
 
 // What Register takes; see OpDef for the meaning of the fields.
@@ -188,7 +196,10 @@ struct OpSpec {
   std::vector<std::pair<int, int>> in_place = {};
   bool view = false;
   bool host = false;
+  bool (*host_if)(const P&) = nullptr;
   void (*other_param)(P&, std::string_view name, const AttrValue& value) = nullptr;
+  void (*finish)(P&, const std::vector<Symbol>& bodies) = nullptr;
+  CallForm (*form)(const P&) = nullptr;
   std::vector<Sample<P>> samples = {};
 };
 
@@ -258,8 +269,15 @@ struct OpDef {
   std::vector<std::pair<int, int>> in_place;  // (input, output) that may share memory
   bool view = false;  // output 0 is input 0 in another shape: it needs no memory
   bool host = false;  // runs code of the host language, on Lane::kCallback
+  std::function<bool(const void*)> host_if;  // where that depends; null: `host`
+  bool IsHost(const Params& p) const { return host_if ? host_if(p.get()) : host; }
   // Takes parameters beside `fields`; null: there are none.
   std::function<void(void*, std::string_view, const AttrValue&)> other_param;
+  // Called once all parameters are set, with the graphs that a node carries: the bodies
+  // of control flow. Throws where they do not fit.
+  std::function<void(void*, const std::vector<Symbol>&)> finish;
+  // Null: `inputs`, `outputs` and `mutates` say it all. With variable_inputs.
+  std::function<CallForm(const void*)> form;
 
   struct AnySample {
     std::vector<SampleInput> inputs;
@@ -296,6 +314,8 @@ struct NamedAttr {
   AttrValue value;
 };
 ParamsRef MakeParams(const OpDef& op, std::span<const NamedAttr> attrs);
+ParamsRef MakeParams(const OpDef& op, std::span<const NamedAttr> attrs,
+                     const std::vector<Symbol>& bodies);
 
 // Dtypes, then shapes: all of `out` is known afterwards, or this throws an error that
 // names the operator and what it got. REQUIRES: every input is known.
@@ -355,6 +375,13 @@ const OpDef& Register(OpSpec<P> s) {
   op.in_place = s.in_place;
   op.view = s.view;
   op.host = s.host;
+  if (s.host_if) op.host_if = erase(s.host_if);
+  if (s.form) op.form = erase(s.form);
+  if (s.finish) {
+    op.finish = [f = s.finish](void* p, const std::vector<Symbol>& bodies) {
+      f(*static_cast<P*>(p), bodies);
+    };
+  }
   if (s.other_param) {
     op.other_param = [f = s.other_param](void* p, std::string_view name,
                                          const AttrValue& value) {

@@ -63,6 +63,17 @@ const SymbolEntry& Single(const Symbol& x, const std::string& what) {
   return x.outputs()[0];
 }
 
+// A node that has no inputs yet.
+Ref<SymbolNode> CopyOf(const SymbolNode& node) {
+  Ref<SymbolNode> copy = MakeRef<SymbolNode>();
+  copy->op = node.op;
+  copy->name = node.name;
+  copy->attrs = node.attrs;
+  copy->params = node.params;
+  copy->subgraphs = node.subgraphs;
+  return copy;
+}
+
 // Destroys what would otherwise be destroyed by recursion.
 template <typename T>
 class Drain {
@@ -94,7 +105,21 @@ SymbolNode::~SymbolNode() {
 }
 
 bool SymbolNode::Mutates(int i) const {
-  return op != nullptr && op->Mutates(i);
+  if (op == nullptr) return false;
+  if (!op->form) return op->Mutates(i);
+  return i >= static_cast<int>(inputs.size()) - op->form(params->get()).states;
+}
+
+std::vector<std::string> InputNames(const OpDef& op, const Params& params) {
+  std::vector<std::string> names;
+  if (op.form) return op.form(params.get()).inputs;
+  if (op.variable_inputs) return names;
+  std::vector<bool> present(op.inputs.size(), true);
+  if (op.optional_inputs) present = op.optional_inputs(params.get());
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    if (present[i]) names.push_back(op.inputs[i].name);
+  }
+  return names;
 }
 
 bool IsHideableAttr(std::string_view key) {
@@ -113,7 +138,7 @@ DType DTypeOfFlag(const std::string& text) {
 }
 
 ParamsRef ParseParams(const OpDef& op, const SymbolAttrs& attrs,
-                      const std::string& node) {
+                      const std::string& node, const std::vector<Symbol>& bodies) {
   SmallVector<NamedAttr, 8> named;
   for (const auto& attr : attrs) {
     const std::string &key = attr.first, &value = attr.second;
@@ -124,7 +149,7 @@ ParamsRef ParseParams(const OpDef& op, const SymbolAttrs& attrs,
     named.push_back({key, ParseAttr(value)});
   }
   try {
-    return MakeParams(op, named);
+    return MakeParams(op, named, bodies);
   } catch (const Error& e) {
     Fail(e.kind(), e.what(), node.empty() ? "" : " (node " + node + ")");
   }
@@ -148,13 +173,14 @@ Symbol Symbol::Make(const OpDef& op, const std::string& name, SymbolAttrs attrs,
   node->attrs = Spelled(op, attrs);
   node->subgraphs = std::move(subgraphs);
   const std::string what = op.name + " (node " + name + ")";
-  if (op.variable_inputs) {
+  if (op.variable_inputs && !op.form) {
     std::vector<SymbolEntry> given;
     for (const Symbol& x : inputs) given.push_back(Single(x, what));
     for (const NamedSymbol& x : named) given.push_back(Single(x.symbol, what));
     if (op.count_param != nullptr && !given.empty())
-      node->attrs.emplace(op.count_param, std::to_string(given.size()));
-    node->params = ParseParams(op, node->attrs, name);
+      node->attrs.emplace(op.count_param,
+                          std::to_string(given.size() + node->subgraphs.size()));
+    node->params = ParseParams(op, node->attrs, name, node->subgraphs);
     node->inputs = std::move(given);
     if (node->inputs.empty() && op.count_param != nullptr) {
       const auto count = node->attrs.find(op.count_param);
@@ -166,13 +192,17 @@ Symbol Symbol::Make(const OpDef& op, const std::string& name, SymbolAttrs attrs,
     }
     if (op.name == "UpSampling") FinishUpSampling(*node);
   } else {
-    node->params = ParseParams(op, node->attrs, name);
+    node->params = ParseParams(op, node->attrs, name, node->subgraphs);
     const std::vector<std::string> names = InputNames(op, *node->params);
-    Check(inputs.size() <= names.size(), ErrorKind::kType, what, ": got ",
-          inputs.size(), " inputs; at most ", names.size(), " were expected");
+    // Inputs that the parameters rule out may be given as none.
+    std::vector<Symbol> given(inputs.begin(), inputs.end());
+    if (given.size() > names.size())
+      std::erase_if(given, [](const Symbol& x) { return x.size() == 0; });
+    Check(given.size() <= names.size(), ErrorKind::kType, what, ": got ", given.size(),
+          " inputs; at most ", names.size(), " were expected");
     node->inputs.resize(names.size());
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      if (inputs[i].size() > 0) node->inputs[i] = Single(inputs[i], what);
+    for (size_t i = 0; i < given.size(); ++i) {
+      if (given[i].size() > 0) node->inputs[i] = Single(given[i], what);
     }
     for (const NamedSymbol& x : named) {
       const auto it = std::find(names.begin(), names.end(), x.name);
@@ -227,12 +257,7 @@ Symbol Symbol::Compose(const std::string& name, std::span<const Symbol> args,
           it != replaced.end() ? it->second : SymbolEntry{Ref<SymbolNode>(node), 0};
       continue;
     }
-    Ref<SymbolNode> copy = MakeRef<SymbolNode>();
-    copy->op = node->op;
-    copy->name = node->name;
-    copy->attrs = node->attrs;
-    copy->params = node->params;
-    copy->subgraphs = node->subgraphs;
+    Ref<SymbolNode> copy = CopyOf(*node);
     for (const SymbolEntry& in : node->inputs) {
       const SymbolEntry& to = copies.at(in.node.get());
       copy->inputs.push_back(in.node->is_variable() ? to
@@ -337,6 +362,11 @@ constexpr std::string_view kNumbered[] = {
 std::string OutputName(const SymbolEntry& entry) {
   const SymbolNode& node = *entry.node;
   if (node.is_variable()) return node.name;
+  if (node.op->form) {
+    const std::vector<std::string> names = node.op->form(node.params->get()).outputs;
+    if (entry.index < static_cast<int>(names.size()))
+      return node.name + "_" + names[entry.index];
+  }
   const std::vector<OutputDef>& defs = node.op->outputs;
   const int count = node.CountOutputs();
   const bool numbered = std::find(std::begin(kNumbered), std::end(kNumbered),
@@ -356,6 +386,40 @@ std::vector<std::string> Symbol::ListOutputs() const {
   std::vector<std::string> names;
   for (const SymbolEntry& out : outputs_) names.push_back(OutputName(out));
   return names;
+}
+
+std::pair<Symbol, std::vector<Symbol>> Symbol::CutSubgraph() const {
+  const auto mark = [](const SymbolNode& node) {
+    const auto it = node.attrs.find("__subgraph_name__");
+    return it == node.attrs.end() ? std::string() : it->second;
+  };
+  if (outputs_.empty() || mark(*outputs_[0].node).empty()) return {*this, {}};
+  const std::string own = mark(*outputs_[0].node);
+  std::vector<Symbol> cut;
+  std::map<std::pair<const SymbolNode*, int>, SymbolEntry> variables;
+  std::unordered_map<const SymbolNode*, Ref<SymbolNode>> copies;
+  for (SymbolNode* node : Nodes()) {
+    if (node->is_variable() || mark(*node) != own) {
+      copies[node] = Ref<SymbolNode>(node);
+      continue;
+    }
+    Ref<SymbolNode> copy = CopyOf(*node);
+    for (const SymbolEntry& in : node->inputs) {
+      if (mark(*in.node) == own) {
+        copy->inputs.push_back({copies.at(in.node.get()), in.index});
+        continue;
+      }
+      cut.push_back(Symbol({in}));
+      SymbolEntry& variable = variables[{in.node.get(), in.index}];
+      if (!variable.node) variable = Variable(OutputName(in)).outputs_[0];
+      copy->inputs.push_back(variable);
+    }
+    copies[node] = std::move(copy);
+  }
+  std::vector<SymbolEntry> outputs;
+  for (const SymbolEntry& out : outputs_)
+    outputs.push_back({copies.at(out.node.get()), out.index});
+  return {Symbol(std::move(outputs)), std::move(cut)};
 }
 
 Symbol Symbol::Internals() const {

@@ -85,10 +85,16 @@ class Symbol {
   std::vector<std::string> ListInputs() const;
   std::vector<std::string> ListOutputs() const;
 
+  // Cuts off what the nodes marked `__subgraph_name__` as the head's read of others:
+  // new variables, named as the outputs were, stand for it. The second result are the
+  // outputs cut off, one for each place that reads one.
+  std::pair<Symbol, std::vector<Symbol>> CutSubgraph() const;
+
   Symbol Internals() const;  // every output of every node
   Symbol Children() const;   // the direct inputs; no outputs when there are none
 
-  std::string ToJson() const;
+  // `numpy_shapes` is noted in the text: sizes of 0 in it are sizes.
+  std::string ToJson(bool numpy_shapes = false) const;
   static Symbol FromJson(const std::string& text);  // throws kValue
 
  private:
@@ -119,9 +125,12 @@ bool IsHiddenAttr(std::string_view key);
 DType DTypeOfFlag(const std::string& text);
 
 // Parses an operator's parameters out of a node's attributes; hidden ones are ignored.
-// Other unknown ones are an error.
+// Other unknown ones are an error. `bodies` are the graphs that the node carries.
 ParamsRef ParseParams(const OpDef& op, const SymbolAttrs& attrs,
-                      const std::string& node);
+                      const std::string& node, const std::vector<Symbol>& bodies = {});
+
+// The names of a call's inputs, by its parameters; empty for any number of them.
+std::vector<std::string> InputNames(const OpDef& op, const Params& params);
 
 }  // namespace plait
 

@@ -55,7 +55,8 @@ int OutputsInFile(const SymbolNode& node) {
 // The layout of the original writer: long lists and objects stand one item a line.
 class Writer {
  public:
-  std::string Write(const Symbol& symbol) {
+  std::string Write(const Symbol& symbol, bool numpy_shapes) {
+    numpy_shapes_ = numpy_shapes;
     Graph(symbol, true);
     return std::move(text_);
   }
@@ -150,7 +151,11 @@ class Writer {
     });
     if (outermost) {
       Key("attrs");
-      text_ += "{\"mxnet_version\": [\"int\", " + std::to_string(kVersion) + "]}";
+      Items('{', '}', numpy_shapes_ ? 2 : 1, numpy_shapes_, [&](size_t i) {
+        text_ += numpy_shapes_ && i == 0
+                     ? "\"is_np_shape\": [\"int\", 1]"
+                     : "\"mxnet_version\": [\"int\", " + std::to_string(kVersion) + ']';
+      });
     }
     --depth_;
     NewLine();
@@ -198,6 +203,7 @@ class Writer {
 
   std::string text_;
   size_t depth_ = 0;
+  bool numpy_shapes_ = false;
 };
 
 // ---------------------------------------------------------------- reading
@@ -349,8 +355,8 @@ class Reader {
       const auto axis = node.attrs.find("axis");
       if (axis != node.attrs.end() && axis->second == "-1") node.attrs.erase(axis);
     }
-    node.params = ParseParams(op, node.attrs, node.name);
-    if (!op.variable_inputs) AddMissingInputs(node, version);
+    node.params = ParseParams(op, node.attrs, node.name, node.subgraphs);
+    if (!op.variable_inputs || op.form) AddMissingInputs(node, version);
   }
 
   // `weight_lr_mult` on an operator belongs to its input weight.
@@ -383,11 +389,7 @@ class Reader {
   // Files before 0.9 left auxiliary states out; they follow the other inputs.
   static void AddMissingInputs(SymbolNode& node, int version) {
     const OpDef& op = *node.op;
-    std::vector<std::string> names;
-    std::vector<bool> present(op.inputs.size(), true);
-    if (op.optional_inputs) present = op.optional_inputs(node.params->get());
-    for (size_t i = 0; i < op.inputs.size(); ++i)
-      if (present[i]) names.push_back(op.inputs[i].name);
+    const std::vector<std::string> names = InputNames(op, *node.params);
     if (version < 900) {
       while (node.inputs.size() < names.size()) {
         Symbol variable =
@@ -407,8 +409,8 @@ class Reader {
 
 }  // namespace
 
-std::string Symbol::ToJson() const {
-  return Writer().Write(*this);
+std::string Symbol::ToJson(bool numpy_shapes) const {
+  return Writer().Write(*this, numpy_shapes);
 }
 
 Symbol Symbol::FromJson(const std::string& text) {

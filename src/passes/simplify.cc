@@ -51,14 +51,15 @@ bool IsIdentity(const GraphNode& node, const Spec& x) {
 
 // A text that is equal for equal calls; empty for calls that must stay apart.
 std::string KeyOf(const GraphNode& node) {
-  if (node.is_input() || node.op->random || node.op->host || !node.mutates.empty())
+  if (node.is_input() || node.op->random || node.op->IsHost(*node.params) ||
+      !node.mutates.empty())
     return "";
   if (node.op->fields.empty() && node.op->other_param) return "";
   std::string key = std::to_string(reinterpret_cast<uintptr_t>(node.op));
   for (GraphEntry e : node.inputs)
     key += ' ' + std::to_string(e.node) + '.' + std::to_string(e.index);
-  // Parameters made by code may differ in what no text shows.
-  if (!node.parsed)
+  // Parameters made by code, or with graphs, may differ in what no text shows.
+  if (!node.parsed || node.op->finish)
     return key + '@' + std::to_string(reinterpret_cast<uintptr_t>(node.params.get()));
   for (const Field& field : node.op->fields)
     key += '|' + FormatAttr(field.access->Get(node.params->get()));

@@ -192,7 +192,7 @@ void CompiledGraph::MakeStep(const GraphNode& node, int id, Part& part) {
     step.workspace_offset = plan_.workspace_offsets[id];
     step.workspace_bytes = workspaces_[id];
   }
-  const Lane lane = node.op->host ? Lane::kCallback : Lane::kCompute;
+  const Lane lane = node.op->IsHost(*node.params) ? Lane::kCallback : Lane::kCompute;
   if (part.segments.empty() || part.segments.back().lane != lane) {
     Segment segment;
     segment.first = segment.last = static_cast<int>(steps_.size());

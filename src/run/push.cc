@@ -266,11 +266,13 @@ void PushNode(const OpDef& op, const ParamsRef& params, std::span<const NDArray>
   CollectVars(in, out, fresh, written, reads, writes);
   Engine& engine = Engine::Get();
   const double cost = EstimateCost(op, *params, in_specs, out_specs);
-  if (cost <= kInlineNanoseconds && engine.TryBegin(reads, writes)) {
+  const bool host = op.IsHost(*params);
+  if (!host && cost <= kInlineNanoseconds && engine.TryBegin(reads, writes)) {
     RunInline(op, kernel, params, in, out, state, cost, reads, writes);
     return;
   }
   auto node = std::make_unique<NodeOperation>(op, kernel, params, state);
+  if (host) node->lane = Lane::kCallback;
   for (const NDArray& x : in) node->inputs.push_back(OperandOf(x));
   for (const NDArray& x : out) {
     node->outputs.push_back(OperandOf(x));

@@ -159,6 +159,8 @@ class Symbol:
 
     def attr(self, key):
         """The attribute `key` of the node as a string, or None."""
+        if key == "_value_index":
+            return str(self.handle.head_index())
         attrs = self.handle.attrs()
         if key in _HIDEABLE:
             key = "__%s__" % key
@@ -290,14 +292,7 @@ class Symbol:
     def tojson(self, remove_amp_cast=True):
         """The graph as MXNet's JSON text."""
         symbol = self._without_casts() if remove_amp_cast else self
-        text = symbol.handle.to_json()
-        if not is_np_shape():
-            return text
-        # The writer's last member; with two it has a line for each.
-        head, _, version = text.rpartition('"attrs": {')
-        version = version.rstrip("}\n")
-        flag = '    "is_np_shape": ["int", 1], \n    '
-        return '%s"attrs": {\n%s%s\n  }\n}' % (head, flag, version)
+        return symbol.handle.to_json(is_np_shape())
 
     def save(self, fname, remove_amp_cast=True):
         """Writes the JSON text to a file, whole or not at all."""
@@ -437,6 +432,10 @@ class Symbol:
         return self
 
     # What MXNet's Symbol has for the sake of other front ends.
+
+    def _gen_atomic_symbol(self):
+        """The head's operator with its parameters, over new variables."""
+        return Symbol(self.handle.atomic())
 
     def as_np_ndarray(self):
         """Symbols of the NumPy interface come with a later release."""

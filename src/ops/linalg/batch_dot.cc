@@ -32,6 +32,8 @@ bool Infer(const BatchDotParams& p, Specs& in, Specs& out) {
   }
   int64_t &xk = x[p.transpose_a ? r : c], &xm = x[p.transpose_a ? c : r];
   int64_t &yk = y[p.transpose_b ? c : r], &yn = y[p.transpose_b ? r : c];
+  // As MXNet: what is contracted must be known on one side before anything follows.
+  if (xk == kUnknownSize && yk == kUnknownSize) return ok;
   ok = ok && UnifySize(xk, yk);
   Check(ok, "batch_dot: x ", x, " and y ", y, " do not match with transpose_a ",
         p.transpose_a, ", transpose_b ", p.transpose_b,

@@ -20,6 +20,7 @@ bool Infer(const P& p, Specs& in, Specs& out) {
         "; a positive number was expected");
   const int64_t units = p.num_hidden;
   Shape &x = in[0].shape, &w = in[1].shape, &y = out[0].shape;
+  if (!x.rank_known() && !w.rank_known()) return true;  // as MXNet: all or nothing
   Check(Assign(w, {units, kUnknownSize}), "FullyConnected: weight ", w,
         " does not fit; (", units, ", inputs) was expected");
   if (!p.no_bias && in[2].shape != Shape{units, 1}) {

@@ -1,6 +1,7 @@
 // Operators whose value is (nearly) their input and which differ in the gradient.
 
 #include "ops/gradients.h"
+#include "ops/infer.h"
 
 namespace plait {
 namespace {
@@ -104,6 +105,21 @@ SampleInput NotChecked(SampleInput x) {
     },
     .fn = Fn::kCopy,
     .samples = {{{NotChecked(Normal({2, 3}))}, {.scalar = -0.5}}},
+});
+
+[[maybe_unused]] const OpDef& identity_like = Register<NoParams>({
+    .name = "_identity_with_attr_like_rhs",
+    .doc = "A copy of x, which has the shape of another array: inference learns it.",
+    .inputs = {{"lhs", Types::kAny, "x."},
+               {"rhs", Types::kAny, "An array; only its shape counts."}},
+    .types = TypeOfFirst<NoParams>,
+    .infer = SameShape<NoParams>,
+    .gradient = [](const NoParams&, const GradArgs& g) -> Values {
+      return {g.dout(0), Value()};
+    },
+    .pointwise = [](const NoParams&,
+                    PwCall& c) { c.Return(Call(Fn::kCopy, c.in(0))); },
+    .samples = {{{Normal({2, 3}), NotChecked(Normal({2, 3}))}}},
 });
 
 }  // namespace

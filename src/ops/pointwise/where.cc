@@ -23,7 +23,9 @@ bool SelectsRows(const Specs& in) {
   return in[0].shape.rank() == 1 && in[1].shape.rank() > 1;
 }
 
+// As MXNet: nothing follows before the condition is known, whose rank decides.
 bool InferWhere(const None&, Specs& in, Specs& out) {
+  if (!in[0].shape.known()) return true;
   for (int round = 0; round < 2; ++round) {
     for (Spec* s : {&in[1], &in[2]})
       if (!Unify(s->shape, out[0].shape)) return false;
