@@ -57,9 +57,11 @@ def section(name):
     if rows:
         lines += ["| argument | type | default | meaning |", "|---|---|---|---|"]
         lines += rows + [""]
-    call, shapes = example(info)
-    given = "" if not shapes else ", where " + ", ".join(shapes)
-    lines += ["Example: `%s`%s." % (call, given), ""]
+    sample = example(info)  # none of operators over graphs, and in Python
+    if sample is not None:
+        call, shapes = sample
+        given = "" if not shapes else ", where " + ", ".join(shapes)
+        lines += ["Example: `%s`%s." % (call, given), ""]
     if not info["differentiable"]:
         lines += ["Has no gradient.", ""]
     return lines

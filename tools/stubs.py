@@ -74,7 +74,8 @@ def operator_arguments(info):
     if not info["inputs"]:
         arguments.append("ctx: Context | str | None = None")
     arguments += ["out: Any = None", "name: str | None = None"]
-    counts = {s["visible"] for s in samples}
+    # Operators over graphs, and in Python, have no samples.
+    counts = {s["visible"] for s in samples} or {1, 2}
     results = ["NDArray"] if 1 in counts else []
     return arguments, " | ".join(results + ["list[NDArray]"] * bool(counts - {1}))
 

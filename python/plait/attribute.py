@@ -2,6 +2,7 @@
 AttrScope(...)`.
 """
 
+import collections
 import threading
 import warnings
 
@@ -70,3 +71,5 @@ class AttrScope(metaclass=ClassPropertyMeta):
 
 
 AttrScope._current = _Current()
+# How many subgraphs of control flow have a name.
+AttrScope._subgraph_names = collections.defaultdict(int)

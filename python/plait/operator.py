@@ -332,6 +332,119 @@ class _Call:
         return [i in needed for i in ids[outputs:]]
 
 
+class _Node(_Call):
+    """A call as a node of graphs: its names, inference, and the CustomOps that run it.
+
+    Each forward in training gets a CustomOp of its own until its backward is done, so
+    that what forward keeps in it is there; most of the time it is always the same one.
+    """
+
+    _MOST = 64  # forwards that wait for a backward
+
+    def __init__(self, op_type, prop):
+        super().__init__(op_type, prop)
+        ids = list(range(2 * len(self.outputs) + len(self.arguments)))
+        heads = len(self.outputs)
+        with _Guard("%s.declare_backward_dependency" % op_type):
+            needed = set(
+                prop.declare_backward_dependency(
+                    ids[:heads],
+                    ids[heads : heads + len(self.arguments)],
+                    ids[heads + len(self.arguments) :],
+                )
+            )
+        self.needed = ["1" if i in needed else "0" for i in ids]
+        self._idle, self._busy, self._count = [], {}, 0
+
+    def infer_dtypes(self, known, complete):
+        """Numbers of dtypes (-1: not known) for arguments, outputs, states; None when
+        nothing follows yet."""
+        return self._infer("infer_type", known, complete, self._dtypes)
+
+    def infer_shapes(self, known, complete):
+        """Shapes (0: not known) for arguments, outputs, states; None when nothing
+        follows yet."""
+        return self._infer("infer_shape", known, complete, self.prop.infer_shape)
+
+    def _infer(self, method, known, complete, ask):
+        if not complete and all(k in ([], -1) for k in known):
+            return None
+        where = "%s.%s" % (self.op_type, method)
+        try:
+            with _Guard(where):
+                lists = _three(ask(known), where)
+        except MXNetError:
+            if complete:
+                raise
+            return None  # it cannot cope with what is not known
+        found = []
+        for names, items in zip((self.arguments, self.outputs, self.states), lists):
+            if len(items) != len(names):
+                raise MXNetValueError(
+                    "Custom(%s): %s gives %d items for %d arrays (%s); one for each "
+                    "was expected"
+                    % (self.op_type, method, len(items), len(names), ", ".join(names))
+                )
+            found += items
+        return found
+
+    def _dtypes(self, known):
+        from .ndarray.ndarray import _DTYPE_MX_TO_NP
+        from .symbol.symbol import _dtype_number
+
+        lists = self.prop.infer_type([_DTYPE_MX_TO_NP[k] for k in known])
+        return [[-1 if t is None else _dtype_number(t) for t in part] for part in lists]
+
+    def run_forward(self, training, data, outputs, aux):
+        """Runs forward; the number of the CustomOp that backward is to use."""
+        op = self._idle.pop() if self._idle else self._create(data)
+        with _Guard("custom operator %s, forward" % self.op_type):
+            op.forward(training, ["write"] * len(outputs), data, outputs, aux)
+        if not training:
+            self._idle.append(op)
+            return 0
+        if len(self._busy) >= self._MOST:
+            self._idle.append(self._busy.pop(next(iter(self._busy))))
+        self._count += 1
+        self._busy[self._count] = op
+        return self._count
+
+    def run_backward(self, number, wanted, out_grads, data, outputs, in_grads, aux):
+        """Runs backward of the CustomOp that a forward used."""
+        op = self._busy.pop(number, None)
+        if op is None:  # a second backward, or one after prediction
+            op = self._idle.pop() if self._idle else self._create(in_grads)
+        req = ["write" if want else "null" for want in wanted]
+        with _Guard("custom operator %s, backward" % self.op_type):
+            op.backward(req, out_grads, data, outputs, in_grads, aux)
+        self._idle.append(op)
+
+    def _create(self, data):
+        from .context import current_context
+
+        ctx = data[0].context if data else current_context()
+        shapes, types = [list(x.shape) for x in data], [x.dtype for x in data]
+        with _Guard("%s.create_operator" % self.op_type):
+            return self.prop.create_operator(ctx, shapes, types)
+
+
+def _node(op_type, params):
+    """What the operator Custom of graphs holds."""
+    prop_class = _prop_class(op_type)
+    with _Guard("the constructor of %s" % prop_class.__name__):
+        return _Node(op_type, prop_class(**params))
+
+
+def _prop_class(op_type):
+    prop_class = _props.get(op_type)
+    if prop_class is None:
+        raise MXNetValueError(
+            "Custom: op_type is %r; one of %s was expected"
+            % (op_type, sorted(_props) or "a registered name")
+        )
+    return prop_class
+
+
 def _wants_gradient(x):
     if not _plait.is_tracked(x):
         return False
@@ -361,12 +474,7 @@ def Custom(*data, op_type=None, out=None, name=None, **kwargs):
     Arrays, by position or by name, are its arguments and auxiliary states; everything
     else goes to its CustomOpProp as strings.
     """
-    prop_class = _props.get(op_type)
-    if prop_class is None:
-        raise MXNetValueError(
-            "Custom: op_type is %r; one of %s was expected"
-            % (op_type, sorted(_props) or "a registered name")
-        )
+    prop_class = _prop_class(op_type)
     named = {k: v for k, v in kwargs.items() if isinstance(v, NDArray)}
     params = {k: str(v) for k, v in kwargs.items() if k not in named}
     for x in data:
@@ -378,6 +486,10 @@ def Custom(*data, op_type=None, out=None, name=None, **kwargs):
     with _Guard("the constructor of %s" % prop_class.__name__):
         call = _Call(op_type, prop_class(**params))
     data, aux = call.place(data, named)
+    if _plait.is_tracing():
+        from .ndarray._core import op as function
+
+        return function("Custom")(*data, *aux, op_type=op_type, **params)
     specs = call.infer(data, aux)
     from .context import current_context
 

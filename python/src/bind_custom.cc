@@ -11,9 +11,8 @@
 #include <utility>
 
 #include "bindings.h"
+#include "callback.h"
 #include "engine/engine.h"
-#include "run/push.h"
-#include "run/tape.h"
 
 namespace nb = nanobind;
 
@@ -39,39 +38,6 @@ struct Operand {
   Device device;
 };
 
-// Python's lock, from any thread.
-class PythonLock {
- public:
-  PythonLock() : state_(PyGILState_Ensure()) {}
-  ~PythonLock() { PyGILState_Release(state_); }
-  PythonLock(const PythonLock&) = delete;
-  PythonLock& operator=(const PythonLock&) = delete;
-
- private:
-  PyGILState_STATE state_;
-};
-
-// The modes of the thread while it runs a callback: not recording, and operators run
-// under the callback's name.
-class CallbackMode {
- public:
-  CallbackMode(bool training, const char* scope)
-      : recording_(std::exchange(Recording(), false)),
-        training_(std::exchange(Training(), training)),
-        layer_(std::exchange(CurrentLayer(), scope)) {}
-  ~CallbackMode() {
-    Recording() = recording_;
-    Training() = training_;
-    CurrentLayer() = layer_;
-  }
-  CallbackMode(const CallbackMode&) = delete;
-  CallbackMode& operator=(const CallbackMode&) = delete;
-
- private:
-  bool recording_, training_;
-  const char* layer_;
-};
-
 class CallbackOperation final : public Operation {
  public:
   CallbackOperation(std::string name, PyObject* function, bool training)
@@ -87,23 +53,14 @@ class CallbackOperation final : public Operation {
   void Run() override {
     Check(Py_IsInitialized(), ErrorKind::kRuntime, name_,
           ": Python has ended before the call could run");
-    const PythonLock lock;
-    const CallbackMode mode(training_, scope_.c_str());
     std::vector<NDArray> in, out;
     for (const Operand& x : reads) in.push_back(x.Alias());
     for (const Operand& x : writes) out.push_back(x.Alias());
-    std::exception_ptr error = Call(in, out);
-    // Both free Python's lock while they wait.
-    for (const NDArray& x : in) x.WaitToWrite();
-    for (const NDArray& x : out) {
-      try {
-        x.WaitToRead();
-        x.WaitToWrite();
-      } catch (...) {
-        if (!error) error = std::current_exception();
-      }
-    }
-    if (error) std::rethrow_exception(error);
+    RunCallback(training_, scope_.c_str(), in, out, [&] {
+      const Owned ins = ListOf(in), outs = ListOf(out);
+      Owned::Checked(
+          PyObject_CallFunctionObjArgs(function_, ins.get(), outs.get(), nullptr));
+    });
   }
   void Abandon() noexcept override {
     for (const Operand& x : writes) FillFailed(x.data, x.dtype, x.shape.size());
@@ -113,28 +70,6 @@ class CallbackOperation final : public Operation {
   std::vector<Operand> reads, writes;
 
  private:
-  std::exception_ptr Call(const std::vector<NDArray>& in,
-                          const std::vector<NDArray>& out) {
-    try {
-      const Owned ins = Listed(in), outs = Listed(out);
-      Owned::Checked(
-          PyObject_CallFunctionObjArgs(function_, ins.get(), outs.get(), nullptr));
-      return nullptr;
-    } catch (const PythonError&) {
-      return TakePythonError();
-    } catch (...) {
-      return std::current_exception();
-    }
-  }
-  static Owned Listed(const std::vector<NDArray>& arrays) {
-    Owned list = Owned::Checked(PyList_New(0));
-    for (const NDArray& x : arrays) {
-      const Owned item(Wrap(x));
-      if (PyList_Append(list.get(), item.get()) != 0) throw PythonError();
-    }
-    return list;
-  }
-
   const std::string name_, scope_;
   PyObject* function_;
   bool training_;
@@ -160,6 +95,16 @@ void PushCallback(const std::string& name, nb::callable function,
 }
 
 }  // namespace
+
+Owned ListOf(std::span<const NDArray> arrays) {
+  Owned list = Owned::Checked(PyList_New(0));
+  for (const NDArray& x : arrays) {
+    Owned item;
+    if (x) item = Owned(Wrap(x));
+    if (PyList_Append(list.get(), x ? item.get() : Py_None) != 0) throw PythonError();
+  }
+  return list;
+}
 
 void BindCustom(nb::module_& m) {
   m.def("push_callback", &PushCallback, nb::arg("name"), nb::arg("function"),

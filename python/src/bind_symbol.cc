@@ -102,7 +102,8 @@ nb::dict Signature(const std::string& name) {
   nb::dict d;
   d["inputs"] = inputs;
   d["params"] = params;
-  d["variable"] = op.variable_inputs;
+  d["variable"] = op.variable_inputs && !op.form;
+  d["open"] = static_cast<bool>(op.other_param);  // takes any parameter
   d["count"] =
       op.count_param != nullptr ? nb::object(nb::str(op.count_param)) : nb::none();
   return d;
@@ -187,13 +188,13 @@ void BindSymbol(nb::module_& m) {
           "atomic",
           [](const Symbol& s) {
             const SymbolNode& node = Head(s);
-            Check(!node.is_variable(), ErrorKind::kValue,
-                  "symbol: a variable is given; the output of an operator was expected");
+            Check(
+                !node.is_variable(), ErrorKind::kValue,
+                "symbol: a variable is given; the output of an operator was expected");
             return Symbol::Make(*node.op, "", node.attrs, {}, {}, node.subgraphs);
           },
           "The same operator over new variables.")
-      .def("head_index",
-           [](const Symbol& s) { return Head(s), s.outputs()[0].index; })
+      .def("head_index", [](const Symbol& s) { return Head(s), s.outputs()[0].index; })
       .def("infer", &InferSymbol)
       .def("dump", [](const Symbol& s) { return Dump(GraphOf(s)); });
   m.def("symbol_variable", [](const std::string& name, const nb::dict& attrs) {

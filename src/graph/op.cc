@@ -102,7 +102,7 @@ bool OpDef::InPlace(int input, int output) const {
 
 const OpDef& AddOp(OpDef op) {
   Registry& registry = TheRegistry();
-  Check(!op.samples.empty() || op.host, ErrorKind::kRuntime, op.name,
+  Check(!op.samples.empty() || op.host || op.finish, ErrorKind::kRuntime, op.name,
         ": registered without samples; they are its tests");
   auto* added = new OpDef(std::move(op));
   registry.ops.push_back(added);

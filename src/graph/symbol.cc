@@ -146,7 +146,9 @@ ParamsRef ParseParams(const OpDef& op, const SymbolAttrs& attrs,
     const bool known = std::any_of(op.fields.begin(), op.fields.end(),
                                    [&](const Field& f) { return f.name == key; });
     if (!known && op.count_param != nullptr && key == op.count_param) continue;
-    named.push_back({key, ParseAttr(value)});
+    // Parameters of the host language stay the texts they are.
+    named.push_back(
+        {key, known || !op.other_param ? ParseAttr(value) : AttrValue{value}});
   }
   try {
     return MakeParams(op, named, bodies);
@@ -177,12 +179,12 @@ Symbol Symbol::Make(const OpDef& op, const std::string& name, SymbolAttrs attrs,
     std::vector<SymbolEntry> given;
     for (const Symbol& x : inputs) given.push_back(Single(x, what));
     for (const NamedSymbol& x : named) given.push_back(Single(x.symbol, what));
-    if (op.count_param != nullptr && !given.empty())
+    if (op.count_param != nullptr && !(given.empty() && node->subgraphs.empty()))
       node->attrs.emplace(op.count_param,
                           std::to_string(given.size() + node->subgraphs.size()));
     node->params = ParseParams(op, node->attrs, name, node->subgraphs);
     node->inputs = std::move(given);
-    if (node->inputs.empty() && op.count_param != nullptr) {
+    if (node->inputs.empty() && node->subgraphs.empty() && op.count_param != nullptr) {
       const auto count = node->attrs.find(op.count_param);
       const int n = count == node->attrs.end() ? 0 : std::atoi(count->second.c_str());
       for (int i = 0; i < n; ++i) {

@@ -48,7 +48,8 @@ int OutputsInFile(const SymbolNode& node) {
     if (node.op->name == row.op) return row.count;
   }
   if (node.op->name == "Pooling") return KeepsMaxima(node) ? 2 : 1;
-  if (node.op->name == "RNN") return node.CountVisible();
+  if (node.op->name == "RNN" || node.op->form || !node.subgraphs.empty())
+    return node.CountVisible();
   return node.CountOutputs();
 }
 

@@ -96,12 +96,7 @@ class GradientPass {
                        (request_.partials && IsFloat(in_specs.back().dtype)));
     }
     for (const Spec& spec : graph_.nodes[id].outputs) out_specs.push_back(spec);
-    if (op.zero_gradient) {
-      for (size_t i = 0; i < inputs.size(); ++i) {
-        if (wanted[i]) Accumulate(inputs[i], zeros(in_specs[i]));
-      }
-      return;
-    }
+    if (op.zero_gradient) return;  // nothing flows further
     Check(op.gradient != nullptr, ErrorKind::kNotImplemented, op.name, " (node ",
           graph_.nodes[id].name,
           "): has no gradient; a differentiable operator was expected");

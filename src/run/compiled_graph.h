@@ -122,6 +122,12 @@ class GraphCall {
   GraphCall Copy() const;
   // The stream that the forward part's node of this name drew from; null if none did.
   const RandomStream* StreamOf(const std::string& node) const;
+  // Runs a part on this thread, now, over plain memory: for operators that hold graphs.
+  // Addresses by the graph's inputs and outputs, and of the arena; random numbers are
+  // drawn from `random` alone. REQUIRES: nobody else uses the memory.
+  static void RunHere(const CompiledGraph& graph, PartName part, char* arena,
+                      std::span<char* const> inputs, std::span<char* const> outputs,
+                      RandomStream random);
   // Gives the arena back; what runs still keeps it.
   void Release() { arena_ = NDArray(); }
 

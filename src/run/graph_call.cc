@@ -80,7 +80,16 @@ class GraphOperation final : public Operation {
   // Steps that are faster than this (in nanoseconds) are not watched.
   static constexpr double kWithoutWorkspace = 20000;
 
-  void Run() override { Run(*graph, *segment, bases, streams); }
+  void Run() override {
+    if (lane == Lane::kCallback) HeldChunks() = chunks;
+    try {
+      Run(*graph, *segment, bases, streams);
+    } catch (...) {
+      HeldChunks() = {};
+      throw;
+    }
+    HeldChunks() = {};
+  }
   void Abandon() noexcept override {
     for (const Written& w : written) FillFailed(w.data, w.dtype, w.size);
   }
@@ -111,6 +120,20 @@ const RandomStream* GraphCall::StreamOf(const std::string& node) const {
     }
   }
   return nullptr;
+}
+
+void GraphCall::RunHere(const CompiledGraph& graph, PartName part, char* arena,
+                        std::span<char* const> inputs, std::span<char* const> outputs,
+                        RandomStream random) {
+  SmallVector<char*, 16> bases;
+  bases.push_back(arena);
+  for (char* x : inputs) bases.push_back(x);
+  for (char* y : outputs) bases.push_back(y);
+  SmallVector<RandomStream, 2> streams;
+  for (int i = 0; i < graph.parts_[part].num_random; ++i)
+    streams.push_back(SubStream(random, static_cast<uint64_t>(i)));
+  for (const CompiledGraph::Segment& segment : graph.parts_[part].segments)
+    GraphOperation::Run(graph, segment, bases, streams);
 }
 
 void GraphCall::Run(PartName name) {

@@ -6,8 +6,6 @@
 #include <utility>
 
 #include "graph/trace.h"
-#include "passes/gradient.h"
-#include "passes/infer.h"
 #include "run/grad_node.h"
 #include "run/random.h"
 #include "run/tape.h"
@@ -72,50 +70,15 @@ std::shared_ptr<const GraphFunction::Variant> GraphFunction::Get(
     }
   }
   // Two threads may both compile; one result is kept.
-  std::shared_ptr<const Variant> variant = Compile(inputs, training, wanted);
+  Specs specs;
+  for (const NDArray& x : inputs) specs.push_back({x.shape(), x.dtype()});
+  std::shared_ptr<const Variant> variant =
+      CompileVariant(graph_, std::move(specs), training, wanted, name_);
   const std::lock_guard lock(mutex_);
   // Inputs of ever new shapes must not fill the memory with graphs.
   constexpr size_t kMostVariants = 64;
   if (variants_.size() == kMostVariants) variants_.erase(variants_.begin());
   variants_.push_back(variant);
-  return variant;
-}
-
-std::shared_ptr<const GraphFunction::Variant> GraphFunction::Compile(
-    std::span<const NDArray> inputs, bool training,
-    const std::vector<bool>& wanted) const {
-  auto variant = std::make_shared<Variant>();
-  variant->training = training;
-  variant->wanted = wanted;
-  Graph graph = graph_;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    variant->specs.push_back({inputs[i].shape(), inputs[i].dtype()});
-    graph.nodes[graph.inputs[i]].outputs[0] = variant->specs.back();
-  }
-  Infer(graph);
-  std::string missing;
-  Check(FullyInferred(graph, &missing), name_,
-        ": shapes do not follow from the inputs; ", missing, " are unknown");
-  CompileOptions options;
-  options.training = training;
-  if (!wanted.empty()) {
-    GradientRequest request;
-    request.wanted = wanted;
-    request.training = training;
-    request.head_given.assign(graph.outputs.size(), true);
-    const GradientResult result = AddGradients(graph, request);
-    for (int head : result.head_inputs) {
-      const auto it = std::find(graph.inputs.begin(), graph.inputs.end(), head);
-      variant->heads.push_back(head < 0 ? -1
-                                        : static_cast<int>(it - graph.inputs.begin()));
-    }
-    for (size_t i = 0; i < wanted.size(); ++i) {
-      if (result.gradients[i].node < 0) continue;
-      graph.outputs.push_back(result.gradients[i]);
-      variant->gradient_of.push_back(static_cast<int>(i));
-    }
-  }
-  variant->compiled = CompiledGraph::Compile(std::move(graph), options);
   return variant;
 }
 

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "graph/symbol.h"
-#include "run/compiled_graph.h"
+#include "run/graph_variant.h"
 #include "run/invoke.h"
 
 namespace plait {
@@ -35,18 +35,9 @@ class GraphFunction : public RefCounted<GraphFunction> {
   }
 
  private:
-  struct Variant {
-    Specs specs;
-    bool training;
-    std::vector<bool> wanted;  // empty: no gradients
-    Ref<const CompiledGraph> compiled;
-    std::vector<int> heads;        // by output: the input of its head gradient, or -1
-    std::vector<int> gradient_of;  // by output after the graph's: which input
-  };
+  using Variant = GraphVariant;
   std::shared_ptr<const Variant> Get(std::span<const NDArray> inputs, bool training,
                                      const std::vector<bool>& wanted);
-  std::shared_ptr<const Variant> Compile(std::span<const NDArray> inputs, bool training,
-                                         const std::vector<bool>& wanted) const;
   Arrays CallRecorded(std::span<const NDArray> inputs, const std::vector<bool>& wanted);
   // The graph's operators, called one after the other. With `call`: as they ran in that
   // call, with its random numbers and without their effects on auxiliary states.

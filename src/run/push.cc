@@ -52,9 +52,17 @@ class NodeOperation final : public Operation {
     SmallVector<View, 8> in, out;
     for (const Operand& x : inputs) in.push_back(ViewOf(x));
     for (const Operand& x : outputs) out.push_back(ViewOf(x));
+    SmallVector<Ref<Chunk>, 8> chunks;
+    if (lane == Lane::kCallback) {
+      for (const auto* list : {&inputs, &outputs})
+        for (const Operand& x : *list) chunks.push_back(x.chunk);
+      HeldChunks() = chunks;
+    }
     try {
       kernel_.run(params_->get(), {in, out, state_.random, state_.training, {}});
+      HeldChunks() = {};
     } catch (...) {
+      HeldChunks() = {};
       std::rethrow_exception(Describe(std::current_exception(), op_.name, site_));
     }
   }
@@ -191,7 +199,8 @@ double EstimateCost(const OpDef& op, const Params& params, const Specs& in,
     bytes += x.shape.size() * static_cast<int64_t>(SizeOf(x.dtype));
   for (const Spec& x : out)
     bytes += x.shape.size() * static_cast<int64_t>(SizeOf(x.dtype));
-  if (bytes <= kFew) return kOverhead;
+  // What runs graphs may take long over few bytes.
+  if (bytes <= kFew && !op.finish) return kOverhead;
   const double memory = kPerByte * static_cast<double>(bytes);
   if (!op.cost) return kOverhead + 1.3 * memory;
   return kOverhead + memory + kPerOperation * op.cost(params.get(), in, out);
@@ -212,6 +221,11 @@ void SetCallSite(CallSiteFn fn) {
 }
 std::string CallSite() {
   return call_site ? call_site() : std::string();
+}
+
+std::span<const Ref<Chunk>>& HeldChunks() {
+  thread_local std::span<const Ref<Chunk>> chunks;
+  return chunks;
 }
 
 const char*& CurrentLayer() {

@@ -37,6 +37,10 @@ using CallSiteFn = std::string (*)();
 void SetCallSite(CallSiteFn fn);
 std::string CallSite();
 
+// The memory that the operation which runs on this thread holds: code of the host
+// language may keep arrays on it. Empty elsewhere.
+std::span<const Ref<Chunk>>& HeldChunks();
+
 // The name of the layer that is being called (a Gluon block), for the profiler.
 const char*& CurrentLayer();
 

@@ -52,6 +52,14 @@ RandomStream NextRandomStream(Device device) {
   return now;
 }
 
+RandomStream SubStream(RandomStream stream, uint64_t n) {
+  // A step of SplitMix64 makes another seed of the pair.
+  uint64_t z = stream.seed + (stream.offset + 1) * 0x9E3779B97F4A7C15u;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return {z ^ (z >> 31), n};
+}
+
 void SeedRandom(uint64_t seed) {
   Generators& all = All();
   const std::lock_guard lock(all.mutex);

@@ -24,6 +24,8 @@ class ScopedStream {
  private:
   const RandomStream* before_;
 };
+// Stream `n` of those that a call may draw further calls' numbers from.
+RandomStream SubStream(RandomStream stream, uint64_t n);
 
 // Starts the generators of all devices, or of one, afresh.
 void SeedRandom(uint64_t seed);

@@ -34,7 +34,9 @@ class SymbolOp:
     is given are parameters; inputs that are not given become variables named after the
     node."""
 
-    __slots__ = ("op", "__name__", "hint", "inputs", "params", "variable", "known")
+    __slots__ = (
+        "op", "__name__", "hint", "inputs", "params", "variable", "known", "open",
+    )  # fmt: skip
 
     def __init__(self, op, name):
         self.op = op
@@ -50,6 +52,7 @@ class SymbolOp:
         self.params = signature["params"]
         self.variable = signature["variable"]
         self.known = frozenset(self.params)
+        self.open = signature["open"]
         return object.__getattribute__(self, name)
 
     @property
@@ -85,7 +88,7 @@ class SymbolOp:
                 named[key] = value.handle
             elif value is _Null or key in _IGNORED:
                 continue
-            elif value is None and key not in self.known:
+            elif value is None and key not in self.known and not self.open:
                 continue  # an input that is not given
             elif key == "dtype" and not isinstance(value, str) and value is not None:
                 attrs[key] = dtype_name(value)
