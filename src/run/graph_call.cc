@@ -66,6 +66,7 @@ class GraphOperation final : public Operation {
         step.kernel->run(step.params->get(), args);
         graph.NoteWorkspace(step, workspace.most_used());
       } catch (...) {
+        if (step.op->IsHost(*step.params)) throw;  // the host language's own
         std::rethrow_exception(
             Describe(std::current_exception(), step.op->name,
                      step.name[0] ? std::string("node ") + step.name : ""));

@@ -63,6 +63,7 @@ class NodeOperation final : public Operation {
       HeldChunks() = {};
     } catch (...) {
       HeldChunks() = {};
+      if (lane == Lane::kCallback) throw;  // the host language's own
       std::rethrow_exception(Describe(std::current_exception(), op_.name, site_));
     }
   }

@@ -314,5 +314,5 @@ def test_mistakes_are_explained():
     with pytest.raises(ValueError, match="as many were expected"):
         sym.contrib.cond(s < 1, lambda: [s, s], lambda: s)
     out, _ = sym.contrib.foreach(lambda x, s: (x, s + x), x, s)
-    with pytest.raises(ValueError, match="a state"):
+    with pytest.raises(ValueError, match="node _foreach"):
         out.bind(mx.cpu(), {"x": nd.ones((2, 3)), "s": nd.ones((1,))})

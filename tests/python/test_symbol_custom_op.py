@@ -103,8 +103,8 @@ def test_missing_inputs_become_variables():
     shapes, outs, _ = net.infer_shape(x=(4, 3))
     assert shapes == [(4, 3), (4,)] and outs == [(4, 3)]
     assert net.infer_shape_partial()[0] == [(), ()]
-    types, _, _ = net.infer_type(x="float64")
-    assert types == [np.float64, np.float64]
+    types, outs, _ = net.infer_type(x="float64")
+    assert types[0] == np.float64 and outs == [np.float64]
 
 
 def test_forward_and_backward_with_a_state():

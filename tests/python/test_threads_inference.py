@@ -87,7 +87,10 @@ def test_first_calls_at_the_same_time():
 def test_one_symbol_in_executors_of_their_own():
     x = sym.var("x")
     out = sym.contrib.foreach(
-        lambda item, s: (sym.FullyConnected(item, num_hidden=3, name="fc") + s, s + 1),
+        lambda item, s: (
+            sym.broadcast_add(sym.FullyConnected(item, num_hidden=3, name="fc"), s),
+            s + 1,
+        ),
         x,
         sym.var("s"),
     )

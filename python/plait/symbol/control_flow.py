@@ -82,6 +82,10 @@ def _graph(outputs, scope, distinct=0):
     return Group(copied)
 
 
+class _NotUsed(MXNetValueError, AssertionError):
+    """Data or a state that a body leaves alone; MXNet asserts that it does not."""
+
+
 class _Cut:
     """A graph apart from what is around it."""
 
@@ -133,15 +137,15 @@ def foreach(body, data, init_states, name="foreach"):
         states, form = _flat(states, "foreach: states")
         if form != state_form:
             raise MXNetValueError(
-                "foreach: the body returns states of the form %s for those of the form %s; "
-                "one form was expected" % (form, state_form)
+                "foreach: the body gets states of the form %s and returns %s; one form "
+                "was expected" % (state_form, form)
             )
         graph = _graph(out + states, scope, len(out))
     cut = _Cut(graph)
     names = [_variable_name(s) for s in data + first]
     for used in names:
         if used not in cut.names:
-            raise MXNetValueError(
+            raise _NotUsed(
                 "foreach: %s is not used in the body; all data and states must be"
                 % used
             )

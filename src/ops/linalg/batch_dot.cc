@@ -18,22 +18,24 @@ struct BatchDotParams {
 
 bool Infer(const BatchDotParams& p, Specs& in, Specs& out) {
   Shape &x = in[0].shape, &y = in[1].shape, &z = out[0].shape;
-  const int rank = std::max({x.rank(), y.rank(), z.rank()});
-  if (rank < 0) return true;
-  for (Shape* s : {&x, &y, &z}) {
-    if (!s->rank_known()) *s = Shape::Filled(rank, kUnknownSize);
+  // As MXNet: ranks, and what is contracted, must be known before anything follows.
+  if (!x.rank_known() || !y.rank_known()) return true;
+  const int rank = std::max(x.rank(), y.rank());
+  for (const Shape* s : {&x, &y}) {
     Check(s->rank() == rank && rank >= 3, "batch_dot: x ", x, " and y ", y,
           " do not match; both must have the same rank, of at least 3");
   }
   const int r = rank - 2, c = rank - 1;
-  bool ok = true;
+  if (x[p.transpose_a ? r : c] == kUnknownSize ||
+      y[p.transpose_b ? c : r] == kUnknownSize)
+    return true;
+  Shape fact = Shape::Filled(rank, kUnknownSize);
+  bool ok = Unify(z, fact);
   for (int i = 0; i < r; ++i) {
     ok = ok && UnifySize(x[i], y[i]) && UnifySize(x[i], z[i]) && UnifySize(x[i], y[i]);
   }
   int64_t &xk = x[p.transpose_a ? r : c], &xm = x[p.transpose_a ? c : r];
   int64_t &yk = y[p.transpose_b ? c : r], &yn = y[p.transpose_b ? r : c];
-  // As MXNet: what is contracted must be known on one side before anything follows.
-  if (xk == kUnknownSize && yk == kUnknownSize) return ok;
   ok = ok && UnifySize(xk, yk);
   Check(ok, "batch_dot: x ", x, " and y ", y, " do not match with transpose_a ",
         p.transpose_a, ", transpose_b ", p.transpose_b,
