@@ -341,17 +341,6 @@ std::vector<std::string> Symbol::ListInputs() const {
   return VariableNames(*this, [](bool) { return true; });
 }
 
-std::vector<std::string> InputNames(const OpDef& op, const Params& params) {
-  std::vector<std::string> names;
-  if (op.variable_inputs) return names;
-  std::vector<bool> present(op.inputs.size(), true);
-  if (op.optional_inputs) present = op.optional_inputs(params.get());
-  for (size_t i = 0; i < op.inputs.size(); ++i) {
-    if (present[i]) names.push_back(op.inputs[i].name);
-  }
-  return names;
-}
-
 // Operators whose outputs have no names in MXNet, but numbers.
 // clang-format off
 constexpr std::string_view kNumbered[] = {

@@ -106,8 +106,6 @@ struct NamedSymbol {
   Symbol symbol;
 };
 
-// The names of a call's inputs, by its parameters; empty for any number of them.
-std::vector<std::string> InputNames(const OpDef& op, const Params& params);
 
 // The name of a node's output: `fc1_output`, or a variable's own.
 std::string OutputName(const SymbolEntry& entry);
