@@ -106,7 +106,6 @@ struct NamedSymbol {
   Symbol symbol;
 };
 
-
 // The name of a node's output: `fc1_output`, or a variable's own.
 std::string OutputName(const SymbolEntry& entry);
 

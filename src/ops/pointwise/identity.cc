@@ -117,8 +117,7 @@ SampleInput NotChecked(SampleInput x) {
     .gradient = [](const NoParams&, const GradArgs& g) -> Values {
       return {g.dout(0), Value()};
     },
-    .pointwise = [](const NoParams&,
-                    PwCall& c) { c.Return(Call(Fn::kCopy, c.in(0))); },
+    .pointwise = [](const NoParams&, PwCall& c) { c.Return(Call(Fn::kCopy, c.in(0))); },
     .samples = {{{Normal({2, 3}), NotChecked(Normal({2, 3}))}}},
 });
 
