@@ -24,6 +24,7 @@ class ScopedStream {
  private:
   const RandomStream* before_;
 };
+
 // Stream `n` of those that a call may draw further calls' numbers from.
 RandomStream SubStream(RandomStream stream, uint64_t n);
 
