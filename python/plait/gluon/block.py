@@ -11,7 +11,6 @@ from ..error import NotYetError
 from . import block_file, graph
 from .infer import Deferred, Deferring
 from .naming import BlockScope
-from .naming import BlockScope as _BlockScope  # noqa: F401 (MXNet's name)
 from .parameter import DeferredInitializationError, Parameter, ParameterDict
 from .utils import HookHandle, _indent
 

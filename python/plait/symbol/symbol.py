@@ -420,22 +420,14 @@ class Symbol:
         return self
 
     def _gen_atomic_symbol(self):
-        """The operator of the head alone, with variables for its inputs."""
-        return Symbol(
-            _plait.symbol_make(
-                self.handle.op_name(), "", self.handle.attrs(), [], {}, []
-            )
-        )
+        """The head's operator with its parameters, over new variables."""
+        return Symbol(self.handle.atomic())
 
     def get_backend_symbol(self, backend):
         """The symbol itself; see optimize_for."""
         return self
 
     # What MXNet's Symbol has for the sake of other front ends.
-
-    def _gen_atomic_symbol(self):
-        """The head's operator with its parameters, over new variables."""
-        return Symbol(self.handle.atomic())
 
     def as_np_ndarray(self):
         """Symbols of the NumPy interface come with a later release."""
