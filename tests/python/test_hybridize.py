@@ -61,6 +61,24 @@ def test_another_structure_of_inputs_is_refused():
         net(nd.array(x(4, 5)), [nd.array(x(4, 2)), nd.array(x(2, 3))])
 
 
+def test_inputs_of_two_kinds_or_places_or_none_are_refused():
+    class Sum(gluon.HybridBlock):
+        def hybrid_forward(self, F, a, b):
+            return a + b
+
+    ones = nd.ones((3,))
+    for bad in (
+        (ones, mx.sym.var("a")),
+        (mx.sym.var("a"), ones),
+        (None, None),
+        (nd.ones((3,), ctx=mx.cpu(1)), nd.ones((3,), ctx=mx.cpu(2))),
+    ):
+        net = Sum()
+        net.hybridize()
+        with pytest.raises(ValueError, match="expected"):
+            net(*bad)
+
+
 @pytest.mark.parametrize("options", [{}, {"static_alloc": True, "static_shape": True}])
 def test_batch_sizes_change(options):
     plain, hybrid = pair(mlp, [x(4, 5)], **options)

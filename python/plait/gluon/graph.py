@@ -6,7 +6,7 @@ import weakref
 from .. import _plait
 from .. import ndarray as nd
 from ..base import NotImplementedForSymbol
-from ..error import MXNetError, MXNetTypeError, MXNetValueError
+from ..error import MXNetError, MXNetValueError
 from .utils import shape_is_known
 
 _NDArray = nd.NDArray
@@ -95,6 +95,12 @@ class SymbolGraph:
     # Tracing.
 
     def _prepare(self, block, flat, args):
+        places = {a.context for a in flat if a.context.device_type != "cpu_pinned"}
+        if len(places) > 1:
+            raise MXNetValueError(
+                "%s: inputs are on %s; one context was expected"
+                % (block.name, " and ".join(sorted(map(str, places))))
+            )
         try:
             self.build(block, args)
         except (NotImplementedForSymbol, AttributeError, TypeError):
@@ -248,9 +254,13 @@ def compose(block, x, args):
 
     flat, _ = flatten((x, *args), "input")
     if any(not isinstance(a, (symbol.Symbol, type(None))) for a in flat):
-        raise MXNetTypeError(
+        raise MXNetValueError(
             "%s: got %s; NDArrays or Symbols were expected, not both"
             % (block.name, ", ".join(type(a).__name__ for a in flat))
+        )
+    if all(a is None for a in flat):
+        raise MXNetValueError(
+            "%s: all inputs are None; an NDArray or Symbol was expected" % block.name
         )
     params = {name: param.var() for name, param in block._reg_params.items()}
     with block.name_scope():
