@@ -18,6 +18,10 @@ namespace {
 constexpr PlanStrategy kAllStrategies[] = {PlanStrategy::kNone, PlanStrategy::kInplace,
                                            PlanStrategy::kCoShare, PlanStrategy::kBoth};
 
+MemoryPlan Plan(const Graph& graph, PlanStrategy strategy) {
+  return PlanMemory(graph, {strategy, {}, {}});
+}
+
 struct Value {
   GraphEntry entry;
   ValuePlace place;
@@ -86,7 +90,7 @@ TEST(MemoryPlan, LiveValuesDoNotOverlap) {
         const Graph graph = RandomInferred(seed, 30, gradients, fused);
         int64_t none = 0;
         for (PlanStrategy strategy : kAllStrategies) {
-          const MemoryPlan plan = PlanMemory(graph, strategy);
+          const MemoryPlan plan = Plan(graph, strategy);
           ExpectNoOverlap(graph, plan);
           if (HasFailure()) return;
           EXPECT_GE(plan.arena_bytes, plan.live_bytes);
@@ -104,10 +108,10 @@ TEST(MemoryPlan, InplaceAndCoShareEachSaveMemoryInAChain) {
   for (int i = 0; i < 10; ++i) s = CallOp("tanh", {s});
   const Graph graph = Fuse(Inferred(s), false);
   const int64_t one = 64;  // (4, 4) floats
-  EXPECT_EQ(PlanMemory(graph, PlanStrategy::kNone).arena_bytes, 9 * one);
-  EXPECT_LE(PlanMemory(graph, PlanStrategy::kInplace).arena_bytes, one);
-  EXPECT_EQ(PlanMemory(graph, PlanStrategy::kCoShare).arena_bytes, 2 * one);
-  EXPECT_LE(PlanMemory(graph, PlanStrategy::kBoth).arena_bytes, one);
+  EXPECT_EQ(Plan(graph, PlanStrategy::kNone).arena_bytes, 9 * one);
+  EXPECT_LE(Plan(graph, PlanStrategy::kInplace).arena_bytes, one);
+  EXPECT_EQ(Plan(graph, PlanStrategy::kCoShare).arena_bytes, 2 * one);
+  EXPECT_LE(Plan(graph, PlanStrategy::kBoth).arena_bytes, one);
 }
 
 TEST(MemoryPlan, OutputsThatAreInputsAreCopied) {
