@@ -285,7 +285,7 @@ static void test_bad_binding(const plait_symbol* net, plait_params* params) {
   OK(plait_executor_bind(net, params, 1, shapes, PLAIT_GRADIENTS_ALL, &out));
   OK(plait_executor_forward(out, 1));
   OK(plait_executor_backward(out, 0, NULL));
-  FAILS(plait_executor_backward(out, 0, NULL), PLAIT_STATE_ERROR, "forward");
+  OK(plait_executor_backward(out, 0, NULL)); /* its forward part runs again */
   OK(plait_executor_forward(out, 1));
   plait_ndarray* heads[] = {x, x};
   FAILS(plait_executor_backward(out, 2, heads), PLAIT_VALUE_ERROR, "2 head gradients");
