@@ -36,6 +36,9 @@ std::optional<Window> WindowOf(const Graph& graph, const GraphNode& node) {
   if (graph.spec(node.inputs[0]).shape.rank() != 4) return {};
   Window w{ShapeOf(node, "kernel", 1), ShapeOf(node, "stride", 1),
            ShapeOf(node, "pad", 0)};
+  // Small arrays cost little to keep.
+  constexpr int64_t kWorthIt = 16 << 20;
+  if (graph.Bytes(node.inputs[0]) < kWorthIt) return {};
   // Other windows are found more slowly than the memory is worth.
   const Shape two{2, 2};
   if (!(w.kernel == two) || !(w.stride == two) || !(w.pad == Shape{0, 0})) return {};
