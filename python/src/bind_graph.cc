@@ -52,7 +52,7 @@ class Trace {
     nb::list captured;
     for (const Tracer::Captured& c : tracer_->captured()) captured.append(c.array);
     tracer_.reset();
-    Function f{MakeRef<GraphFunction>(std::move(graph_), std::vector<NDArray>(), name)};
+    Function f{MakeRef<GraphFunction>(std::move(graph_), name)};
     return nb::make_tuple(std::move(f), captured);
   }
   void Abandon() { tracer_.reset(); }

@@ -48,11 +48,8 @@ bool Same(const Specs& specs, std::span<const NDArray> inputs) {
 GraphFunction::GraphFunction(const Symbol& symbol, std::string name)
     : graph_(GraphOf(symbol)), name_(std::move(name)) {}
 
-GraphFunction::GraphFunction(Graph graph, std::vector<NDArray> constants,
-                             std::string name)
-    : graph_(std::move(graph)),
-      constants_(std::move(constants)),
-      name_(std::move(name)) {}
+GraphFunction::GraphFunction(Graph graph, std::string name)
+    : graph_(std::move(graph)), name_(std::move(name)) {}
 
 std::shared_ptr<const GraphFunction::Variant> GraphFunction::Get(
     std::span<const NDArray> inputs, bool training, const std::vector<bool>& wanted) {
@@ -90,25 +87,23 @@ Arrays GraphFunction::Call(std::span<const NDArray> inputs) {
     for (NDArray& y : Replay(inputs)) outputs.push_back(std::move(y));
     return outputs;
   }
-  std::vector<NDArray> all(inputs.begin(), inputs.end());
-  all.insert(all.end(), constants_.begin(), constants_.end());
   std::vector<bool> wanted;
   if (Recording()) {
     bool any = false;
-    for (const NDArray& x : all) {
+    for (const NDArray& x : inputs) {
       const bool tracked =
           IsTracked(x) && (GradReqOf(x) != GradReq::kNull || !GradOf(x));
       wanted.push_back(tracked);
       any |= tracked;
     }
-    if (any) return CallRecorded(all, wanted);
+    if (any) return CallRecorded(inputs, wanted);
     wanted.clear();
   }
-  const auto variant = Get(all, Training(), wanted);
+  const auto variant = Get(inputs, Training(), wanted);
   GraphCall call(variant->compiled);
-  std::copy(all.begin(), all.end(), call.inputs.begin());
+  std::copy(inputs.begin(), inputs.end(), call.inputs.begin());
   Arrays outputs;
-  const Device device = all.empty() ? CreationDevice() : all[0].device();
+  const Device device = inputs.empty() ? CreationDevice() : inputs[0].device();
   for (size_t k = 0; k < graph_.outputs.size(); ++k) {
     const Spec& spec = call.graph().spec(call.graph().outputs[k]);
     outputs.push_back(NDArray::Empty(spec.shape, spec.dtype, device));

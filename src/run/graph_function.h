@@ -24,15 +24,12 @@ namespace plait {
 class GraphFunction : public RefCounted<GraphFunction> {
  public:
   GraphFunction(const Symbol& symbol, std::string name);
-  // A graph that was traced; `constants` are arrays for its last inputs.
-  GraphFunction(Graph graph, std::vector<NDArray> constants, std::string name);
+  GraphFunction(Graph graph, std::string name);  // one that was traced
 
-  // Arrays by the graph's inputs, but for constants. New output arrays.
+  // Arrays by the graph's inputs. New output arrays.
   Arrays Call(std::span<const NDArray> inputs);
 
-  int num_inputs() const {
-    return static_cast<int>(graph_.inputs.size() - constants_.size());
-  }
+  int num_inputs() const { return static_cast<int>(graph_.inputs.size()); }
 
  private:
   using Variant = GraphVariant;
@@ -45,7 +42,6 @@ class GraphFunction : public RefCounted<GraphFunction> {
                               const GraphCall* call = nullptr) const;
 
   const Graph graph_;
-  const std::vector<NDArray> constants_;
   const std::string name_;
   std::mutex mutex_;
   std::vector<std::shared_ptr<const Variant>> variants_;  // under mutex_
