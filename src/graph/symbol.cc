@@ -122,6 +122,10 @@ std::vector<std::string> InputNames(const OpDef& op, const Params& params) {
   return names;
 }
 
+std::span<const std::string_view> HideableAttrs() {
+  return kHideable;
+}
+
 bool IsHideableAttr(std::string_view key) {
   return std::find(std::begin(kHideable), std::end(kHideable), key) !=
          std::end(kHideable);

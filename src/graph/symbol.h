@@ -115,6 +115,7 @@ void StampInitializer(const OpDef& op, const std::string& input, SymbolNode& var
 
 // `lr_mult`, which is kept as `__lr_mult__`, and its like: the user's words that may be
 // given without underscores.
+std::span<const std::string_view> HideableAttrs();
 bool IsHideableAttr(std::string_view key);
 // `__x__`: accepted on every node.
 bool IsHiddenAttr(std::string_view key);

@@ -362,8 +362,6 @@ class Reader {
 
   // `weight_lr_mult` on an operator belongs to its input weight.
   static void MoveUserAttrs(SymbolNode& node) {
-    constexpr std::string_view kWords[] = {"ctx_group", "lr_mult", "wd_mult",
-                                           "force_mirroring", "mirror_stage"};
     SymbolAttrs kept;
     for (auto& [key, value] : node.attrs) {
       if (IsHideableAttr(key)) {
@@ -371,7 +369,7 @@ class Reader {
         continue;
       }
       bool moved = false;
-      for (std::string_view word : kWords) {
+      for (std::string_view word : HideableAttrs()) {
         if (IsHiddenAttr(key) || key.size() <= word.size() + 1 || !key.ends_with(word))
           continue;
         const std::string input = key.substr(0, key.size() - word.size() - 1);

@@ -56,7 +56,7 @@ bool Tracer::IsPlaceholder(const NDArray& x) const {
          x.body()->offset == id_;
 }
 
-NDArray Tracer::AddInput(const std::string& name, const Spec& spec, Device) {
+NDArray Tracer::AddInput(const std::string& name, const Spec& spec) {
   GraphNode node;
   node.name = name;
   node.outputs.push_back(spec);

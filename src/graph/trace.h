@@ -33,7 +33,7 @@ class Tracer {
 
   NDArray Placeholder(GraphEntry entry);
   // A new input of the graph.
-  NDArray AddInput(const std::string& name, const Spec& spec, Device device = {});
+  NDArray AddInput(const std::string& name, const Spec& spec);
   // The value that an array stands for. A real array becomes an input of the graph, and
   // is kept in captured().
   GraphEntry EntryOf(const NDArray& x);
