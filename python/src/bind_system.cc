@@ -36,7 +36,10 @@ Device DeviceOf(nb::object type, int id) {
 }  // namespace
 
 void BindSystem(nb::module_& m) {
-  m.def("waitall", &WaitAll);
+  m.def("waitall", [] {
+    WaitAll();
+    ReleaseNow();  // what ended operations held
+  });
   // Around fork(): what is pending anywhere is pushed, then the lanes rest.
   m.def("before_fork", [] {
     LazyProgram::FlushAll();

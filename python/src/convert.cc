@@ -156,6 +156,10 @@ std::exception_ptr TakePythonError() {
   return std::make_exception_ptr(CarriedError(type, value, traceback));
 }
 
+void ReleaseNow() {
+  DrainReleases(nullptr);
+}
+
 void ReleaseLater(PyObject* object) {
   ReleaseQueue& queue = Releases();
   const std::lock_guard lock(queue.mutex);

@@ -71,6 +71,9 @@ bool NumberFromPython(PyObject* object, double* value);
 
 // Gives up a reference from any thread, later, on a thread that holds the lock.
 void ReleaseLater(PyObject* object);
+// Does it now, for a caller that holds the lock. Until then the interpreter may take
+// its time: a call that another thread asked for waits until the lock changes hands.
+void ReleaseNow();
 
 std::string PythonCallSite();
 
