@@ -23,7 +23,6 @@ _HINTS = {
 # Modules inside of them, which old programs import by name.
 _INSIDE = {
     "contrib": (
-        "amp",
         "autograd",
         "io",
         "ndarray",
@@ -35,7 +34,6 @@ _INSIDE = {
         "tensorrt",
         "text",
     ),
-    "contrib.amp": ("amp", "lists", "loss_scaler"),
     "contrib.svrg_optimization": ("svrg_module", "svrg_optimizer"),
     "contrib.text": ("embedding", "utils", "vocab"),
 }

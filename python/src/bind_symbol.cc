@@ -13,6 +13,7 @@
 #include "graph/symbol.h"
 #include "op_function.h"
 #include "passes/infer.h"
+#include "run/autocast.h"
 
 namespace nb = nanobind;
 
@@ -203,8 +204,11 @@ void BindSymbol(nb::module_& m) {
   m.def("symbol_make",
         [](const std::string& op, const std::string& name, const nb::dict& attrs,
            const nb::list& inputs, const nb::dict& named, const nb::list& subgraphs) {
-          return Symbol::Make(GetOp(op), name, AttrsFrom(attrs), SymbolsFrom(inputs),
-                              NamedFrom(named), SymbolsFrom(subgraphs));
+          const Symbol made =
+              Symbol::Make(GetOp(op), name, AttrsFrom(attrs), SymbolsFrom(inputs),
+                           NamedFrom(named), SymbolsFrom(subgraphs));
+          if (const auto rules = AutocastRules()) CastInputs(made, *rules);
+          return made;
         });
   m.def("symbol_group",
         [](const nb::list& list) { return Symbol::Group(SymbolsFrom(list)); });

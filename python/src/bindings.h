@@ -17,6 +17,7 @@ void BindCustom(nanobind::module_& m);
 void BindProfiler(nanobind::module_& m);
 void BindExecutor(nanobind::module_& m);
 void BindGraph(nanobind::module_& m);
+void BindPrecision(nanobind::module_& m);
 void BindSymbol(nanobind::module_& m);
 void BindSystem(nanobind::module_& m);
 void BindTrain(nanobind::module_& m);

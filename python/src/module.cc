@@ -64,6 +64,7 @@ NB_MODULE(_plait, m) {
   BindProfiler(m);
   BindExecutor(m);
   BindGraph(m);
+  BindPrecision(m);
   BindSymbol(m);
   BindSystem(m);
   BindTrain(m);

@@ -13,6 +13,7 @@
 
 #include "convert.h"
 #include "ndarray_type.h"
+#include "run/autocast.h"
 #include "run/invoke.h"
 
 namespace plait::python {
@@ -279,6 +280,8 @@ PyObject* Call(PyObject* self, PyObject* const* values, size_t flags,
     PyObject* context =
         args.device == nullptr && args.inputs.empty() ? Py_None : args.device;
     const ScopedCreationDevice device(context);
+    if (const auto rules = AutocastRules())
+      Autocast(*rules, *f.op, *params, args.inputs);
     Arrays results = Invoke(*f.op, params, args.inputs, out);
     return Result(*f.op, *params, results, args.out);
   });

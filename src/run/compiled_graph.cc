@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "base/options.h"
+#include "passes/casts.h"
 #include "passes/epilogue.h"
 #include "passes/fuse.h"
 #include "passes/pool_index.h"
@@ -54,6 +55,10 @@ Ref<const CompiledGraph> CompiledGraph::Compile(Graph graph,
   if (enabled("identity")) {
     graph = RemoveIdentities(graph);
     DumpAfter("identity", graph);
+  }
+  if (enabled("casts")) {
+    graph = plait::Prune(SimplifyCasts(graph));
+    DumpAfter("casts", graph);
   }
   if (enabled("cse")) {
     graph = plait::Prune(MergeEqual(graph));

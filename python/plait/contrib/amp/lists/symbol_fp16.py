@@ -1,0 +1,10 @@
+"""Operators by precision, for float16, under MXNet's names of the lists."""
+
+from .classes import CONDITIONAL, FLOAT16, LOSS_OUTPUTS
+
+FP16_FUNCS = FLOAT16.low
+FP16_FP32_FUNCS = FLOAT16.any
+FP32_FUNCS = FLOAT16.full
+CONDITIONAL_FP32_FUNCS = CONDITIONAL
+WIDEST_TYPE_CASTS = FLOAT16.widest
+LOSS_OUTPUT_FUNCTIONS = LOSS_OUTPUTS
