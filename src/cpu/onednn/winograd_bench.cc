@@ -1,0 +1,133 @@
+// Our own Winograd against oneDNN's: `winograd_bench [threads] [part of a layer's name]`.
+//
+// Both in blocked layouts, so without reorders. Prints for each layer and pass the
+// shortest times in ms: ours with the filters kept, ours with them transformed in each
+// call, oneDNN's Winograd, oneDNN's direct kernel.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/parallel.h"
+#include "cpu/conv.h"
+#include "cpu/onednn/conv.h"
+#include "cpu/winograd.h"
+
+namespace plait::cpu {
+namespace {
+
+struct Layer {
+  int64_t channels, size, batch;
+};
+
+using Call = std::function<void()>;
+
+// The shortest time of each call in ms. The calls take turns, so that a neighbour's work
+// disturbs all of them alike.
+std::vector<double> Shortest(const std::vector<Call>& calls) {
+  using Clock = std::chrono::steady_clock;
+  std::vector<double> best(calls.size(), 0);
+  for (const Call& call : calls) {
+    if (call) call();
+  }
+  const auto begin = Clock::now();
+  const auto since = [](Clock::time_point t) {
+    return std::chrono::duration<double, std::milli>(Clock::now() - t).count();
+  };
+  for (int i = 0; i < 4 || since(begin) < 300; ++i) {
+    for (size_t k = 0; k < calls.size(); ++k) {
+      if (!calls[k]) continue;
+      // The second of two calls finds its own data in the caches.
+      calls[k]();
+      const auto start = Clock::now();
+      calls[k]();
+      const double t = since(start);
+      best[k] = best[k] == 0 ? t : std::min(best[k], t);
+    }
+  }
+  return best;
+}
+
+// oneDNN's call in its own layouts, or nothing.
+Call OneDnn(const ConvProblem& p, ConvPass pass, ConvAlgorithm algorithm, float* x,
+            float* weight, float* bias, float* y) {
+  const DType f32 = DType::kFloat32;
+  if (!onednn::HasConv(p, f32, pass, algorithm)) return nullptr;
+  const auto layouts = onednn::PreferredLayouts(p, f32, pass, algorithm);
+  return [=] {
+    switch (pass) {
+      case ConvPass::kForward:
+        return onednn::ConvForward(p, f32, algorithm, layouts, x, weight, bias, false,
+                                   y);
+      case ConvPass::kBackwardData:
+        return onednn::ConvBackwardData(p, f32, algorithm, layouts, y, weight, x);
+      case ConvPass::kBackwardWeight:
+        return onednn::ConvBackwardWeight(p, f32, algorithm, layouts, x, y, weight,
+                                          bias);
+    }
+  };
+}
+
+void Bench(const Layer& l, const std::string& name) {
+  const int64_t x_shape[] = {l.batch, l.channels, l.size, l.size};
+  const int64_t kernel[] = {3, 3}, ones[] = {1, 1};
+  const ConvProblem p = MakeConvProblem(x_shape, l.channels, 1, kernel, ones, ones, ones);
+  const size_t n = static_cast<size_t>(l.batch * l.channels * l.size * l.size);
+  // oneDNN's filters may take more room than plain ones.
+  std::vector<float> x(n), y(n), w(l.channels * l.channels * 36), bias(l.channels);
+  for (size_t i = 0; i < n; ++i) x[i] = static_cast<float>(i * 7 % 201) / 100 - 1;
+  for (size_t i = 0; i < w.size(); ++i) w[i] = static_cast<float>(i % 101) / 500 - 0.1f;
+  const char* const kNames[] = {"forward", "data", "weight"};
+  for (const ConvPass pass : {ConvPass::kForward, ConvPass::kBackwardData}) {
+    std::vector<float> u(WinogradFilterBytes(p, pass) / sizeof(float));
+    WinogradFilters(p, pass, w.data(), u.data());
+    const Call kept = [&] {
+      if (pass == ConvPass::kForward) {
+        WinogradForward(p, x.data(), u.data(), bias.data(), nullptr, false, y.data());
+      } else {
+        WinogradBackwardData(p, y.data(), u.data(), x.data());
+      }
+    };
+    const Call whole = [&] {
+      WinogradFilters(p, pass, w.data(), u.data());
+      kept();
+    };
+    const auto t = Shortest({kept, whole,
+                             OneDnn(p, pass, ConvAlgorithm::kWinograd, x.data(),
+                                    w.data(), bias.data(), y.data()),
+                             OneDnn(p, pass, ConvAlgorithm::kDirect, x.data(), w.data(),
+                                    bias.data(), y.data())});
+    std::printf("%s|%s|%.3f|%.3f|%.3f|%.3f\n", name.c_str(),
+                kNames[static_cast<int>(pass)], t[0], t[1], t[2], t[3]);
+    std::fflush(stdout);
+  }
+}
+
+void Run(int threads, const std::string& wanted) {
+  const ScopedComputeThreads scope(threads);
+  std::printf("layer|pass|kept|own|oneDNN Winograd|oneDNN direct\n");
+  const Layer kLayers[] = {{64, 224, 1},  {64, 112, 1}, {128, 112, 1}, {128, 56, 1},
+                           {256, 56, 1},  {256, 28, 1}, {512, 28, 1},  {512, 14, 1},
+                           {64, 56, 1},   {128, 28, 1}, {256, 14, 1},  {512, 7, 1},
+                           {64, 56, 8},   {64, 224, 4}, {128, 56, 16}, {256, 28, 16},
+                           {512, 14, 16}, {64, 56, 16}, {128, 28, 16}, {256, 14, 16},
+                           {512, 7, 16}};
+  for (const Layer& l : kLayers) {
+    const std::string name = std::to_string(l.channels) + "@" + std::to_string(l.size) +
+                             " n" + std::to_string(l.batch);
+    if (name.find(wanted) != name.npos) Bench(l, name);
+  }
+}
+
+}  // namespace
+}  // namespace plait::cpu
+
+int main(int argc, char** argv) {
+  plait::cpu::Run(
+      argc > 1 ? std::max(1, std::atoi(argv[1])) : plait::AvailableThreads(),
+      argc > 2 ? argv[2] : "");
+}

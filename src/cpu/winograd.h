@@ -1,0 +1,53 @@
+// Winograd's convolution F(4 x 4, 3 x 3) on blocked activations, in float32.
+//
+// Activations are arrays (batch, blocks, height, width, b) where b = WinogradBlock()
+// channels lie side by side and blocks = ceil(channels / b). Channels beyond the last
+// one must be zero in what is read here, and are zero in what is written. Filters and
+// their gradients are plain (out, in, 3, 3).
+//
+// Rounding errors are some times those of a direct sum, and a NaN or an infinity of x
+// reaches all the pixels of its tiles; docs/design/winograd.md has figures.
+//
+// Results have the same bits for any number of threads. Thread safety: any thread;
+// ComputeThreads() threads are used. Errors: kMemory for lack of scratch, which is
+// some tens of MB at most, from the calling thread's Workspace where it has one.
+
+#ifndef PLAIT_CPU_WINOGRAD_H_
+#define PLAIT_CPU_WINOGRAD_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cpu/conv.h"
+
+namespace plait::cpu {
+
+// Channels that lie side by side: the float lanes of this processor's vectors (16 with
+// AVX-512, 8 with AVX2, else 4).
+int64_t WinogradBlock();
+
+// Whether the functions below take it: two spatial axes, filters of 3 x 3, stride and
+// dilation 1, one group, 0 to 2 pixels of padding on each side, and no size that is 0.
+bool HasWinograd(const ConvProblem& p);
+
+// The filters as a pass reads them: 4 to 5.3 times the plain ones' size when the numbers
+// of channels are multiples of 32. They depend on the filters and on both numbers of
+// channels only, not on the batch or the images' size. pass: kForward, kBackwardData.
+// REQUIRES (here and below): HasWinograd(p).
+size_t WinogradFilterBytes(const ConvProblem& p, ConvPass pass);
+void WinogradFilters(const ConvProblem& p, ConvPass pass, const float* weight,
+                     float* u);
+
+// y = relu(convolution of x + bias + sum), with `u` from WinogradFilters of kForward.
+// bias (out_channels, plain) and sum (like y, may be y itself) may be nullptr; relu is
+// applied when asked for, and keeps NaN.
+void WinogradForward(const ConvProblem& p, const float* x, const float* u,
+                     const float* bias, const float* sum, bool relu, float* y);
+
+// Overwrites dx; `u` from WinogradFilters of kBackwardData.
+void WinogradBackwardData(const ConvProblem& p, const float* dy, const float* u,
+                          float* dx);
+
+}  // namespace plait::cpu
+
+#endif  // PLAIT_CPU_WINOGRAD_H_

@@ -1,0 +1,79 @@
+// Winograd's matrix products: tiles times filters, for the Highway target at hand.
+//
+// Included once for each target, after hwy/foreach_target.h. Pixels and filters lie so
+// that a product reads both from front to back.
+
+#if defined(PLAIT_CPU_WINOGRAD_PRODUCT_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PLAIT_CPU_WINOGRAD_PRODUCT_H_
+#undef PLAIT_CPU_WINOGRAD_PRODUCT_H_
+#else
+#define PLAIT_CPU_WINOGRAD_PRODUCT_H_
+#endif
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "cpu/gemm_tile.h"
+#include "cpu/winograd_transform.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace plait::cpu::kernel {
+namespace HWY_NAMESPACE {
+namespace winograd {
+
+// m (kRows, kVecs blocks) = v (blocks, kRows, block) * u (blocks * block, kVecs blocks).
+template <int kRows, int kVecs>
+HWY_NOINLINE void Product(int64_t blocks, const float* HWY_RESTRICT v,
+                          const float* HWY_RESTRICT u, float* HWY_RESTRICT m) {
+  const Tag d;
+  V acc[kRows][kVecs];
+#pragma GCC unroll 12
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 2
+    for (int j = 0; j < kVecs; ++j) acc[i][j] = hn::Zero(d);
+  }
+  for (; blocks > 0; --blocks) {
+    for (const float* const end = v + kBlock; v != end; ++v) {
+      V f[kVecs];
+#pragma GCC unroll 2
+      for (int j = 0; j < kVecs; ++j) f[j] = hn::LoadU(d, u + j * kBlock);
+#pragma GCC unroll 12
+      for (int i = 0; i < kRows; ++i) {
+        const V x = hn::Set(d, v[i * kBlock]);
+#pragma GCC unroll 2
+        for (int j = 0; j < kVecs; ++j) acc[i][j] = hn::MulAdd(x, f[j], acc[i][j]);
+      }
+      u += kVecs * kBlock;
+    }
+    v += (kRows - 1) * kBlock;
+  }
+#pragma GCC unroll 12
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 2
+    for (int j = 0; j < kVecs; ++j) {
+      hn::StoreU(acc[i][j], d, m + (i * kVecs + j) * kBlock);
+    }
+  }
+}
+
+using ProductFn = void (*)(int64_t blocks, const float* v, const float* u, float* m);
+
+// The product of 1 <= rows <= kTileRows and 1 <= vecs <= 2.
+inline ProductFn FindProduct(int rows, int64_t vecs) {
+  static constexpr auto kTable = []<size_t... I>(std::index_sequence<I...>) {
+    return std::array<std::array<ProductFn, 2>, sizeof...(I)>{
+        {{Product<I + 1, 1>, Product<I + 1, 2>}...}};
+  }
+  (std::make_index_sequence<kTileRows>());
+  return kTable[rows - 1][vecs - 1];
+}
+
+}  // namespace winograd
+}  // namespace HWY_NAMESPACE
+}  // namespace plait::cpu::kernel
+HWY_AFTER_NAMESPACE();
+
+#endif  // PLAIT_CPU_WINOGRAD_PRODUCT_H_

@@ -1,0 +1,235 @@
+// Winograd's convolution against the plain loop in float64.
+
+#include "cpu/winograd.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "base/parallel.h"
+#include "cpu/conv_cases_for_test.h"
+#include "cpu/each_target_for_test.h"
+
+namespace plait::cpu {
+namespace {
+
+// Blocked arrays, on buffers that begin with no more alignment than a float has.
+class Blocked {
+ public:
+  Blocked(int64_t n, int64_t channels, int64_t h, int64_t w)
+      : b_(WinogradBlock()),
+        n_(n),
+        channels_(channels),
+        blocks_((channels + b_ - 1) / b_),
+        size_(h * w),
+        data_(static_cast<size_t>(n * blocks_ * size_ * b_ + 1)) {}
+  Blocked(int64_t n, int64_t channels, int64_t h, int64_t w,
+          const std::vector<float>& plain)
+      : Blocked(n, channels, h, w) {
+    for (int64_t i = 0; i < n * channels * size_; ++i) {
+      data()[At(i / size_ / channels, i / size_ % channels, i % size_)] = plain[i];
+    }
+  }
+  float* data() { return data_.data() + 1; }
+  const float* data() const { return data_.data() + 1; }
+  void Fill(float value) { std::fill(data_.begin(), data_.end(), value); }
+
+  std::vector<float> Plain() const {
+    std::vector<float> plain(static_cast<size_t>(n_ * channels_ * size_));
+    for (size_t i = 0; i < plain.size(); ++i) {
+      const int64_t k = static_cast<int64_t>(i);
+      plain[i] = data()[At(k / size_ / channels_, k / size_ % channels_, k % size_)];
+    }
+    return plain;
+  }
+  void ExpectZerosBeyondTheChannels() const {
+    for (int64_t n = 0; n < n_; ++n)
+      for (int64_t c = channels_; c < blocks_ * b_; ++c)
+        for (int64_t i = 0; i < size_; ++i) ASSERT_EQ(data()[At(n, c, i)], 0) << c;
+  }
+  bool operator==(const Blocked& other) const { return data_ == other.data_; }
+
+ private:
+  int64_t At(int64_t n, int64_t c, int64_t i) const {
+    return ((n * blocks_ + c / b_) * size_ + i) * b_ + c % b_;
+  }
+  int64_t b_, n_, channels_, blocks_, size_;
+  std::vector<float> data_;
+};
+
+Blocked BlockedX(const ConvProblem& p, const std::vector<float>& plain) {
+  return {p.batch, p.in_channels, p.in[1], p.in[2], plain};
+}
+Blocked BlockedY(const ConvProblem& p, const std::vector<float>& plain) {
+  return {p.batch, p.out_channels, p.Out(1), p.Out(2), plain};
+}
+
+ConvProblem Padded(ConvProblem p, int64_t top, int64_t bottom, int64_t left,
+                   int64_t right) {
+  p.pad_low = {0, top, left};
+  p.pad_high = {0, bottom, right};
+  return p;
+}
+
+std::vector<ConvProblem> Problems() {
+  const auto plain = [](int64_t n, int64_t ic, int64_t h, int64_t w, int64_t oc,
+                        int64_t pad) { return Plain(n, ic, h, w, oc, 3, 1, pad); };
+  return {plain(1, 1, 3, 3, 1, 0),
+          plain(1, 1, 1, 1, 1, 1),
+          plain(1, 16, 8, 8, 16, 1),
+          plain(2, 32, 14, 14, 48, 1),
+          plain(3, 17, 7, 7, 33, 1),
+          plain(2, 5, 9, 13, 7, 2),
+          plain(1, 3, 30, 31, 20, 0),
+          plain(1, 64, 28, 28, 64, 1),
+          plain(5, 40, 6, 5, 8, 1),
+          plain(1, 100, 10, 11, 90, 1),
+          Padded(plain(2, 9, 10, 12, 18, 0), 0, 2, 1, 0),
+          Padded(plain(1, 20, 5, 4, 12, 0), 2, 1, 0, 2)};
+}
+
+struct Case {
+  explicit Case(const ConvProblem& problem) : p(problem), b(p) {}
+  std::vector<float> Filters(ConvPass pass) const {
+    std::vector<float> u(WinogradFilterBytes(p, pass) / sizeof(float), NAN);
+    WinogradFilters(p, pass, b.weight.data(), u.data());
+    return u;
+  }
+  Doubles Expected(bool bias) const {
+    Doubles y(b.dy.size());
+    for (size_t i = 0; bias && i < y.size(); ++i) {
+      y[i] = b.bias[static_cast<int64_t>(i) / p.OutSize() % p.out_channels];
+    }
+    ForEachProduct(p, [&](int64_t x, int64_t w, int64_t o) {
+      y[o] += double{b.x[x]} * b.weight[w];
+    });
+    return y;
+  }
+  ConvProblem p;
+  Buffers<float> b;
+};
+
+constexpr double kTolerance = 5e-6;
+
+template <typename F>
+void ForEachCase(F&& f) {
+  ForEachTarget([&] {
+    for (const ConvProblem& p : Problems()) {
+      SCOPED_TRACE(testing::Message()
+                   << "n " << p.batch << " ic " << p.in_channels << " oc "
+                   << p.out_channels << " in " << p.in[1] << "x" << p.in[2] << " pad "
+                   << p.pad_low[1] << "," << p.pad_low[2]);
+      ASSERT_TRUE(HasWinograd(p));
+      for (const int threads : {1, 3}) {
+        const ScopedComputeThreads scope(threads);
+        f(Case(p));
+      }
+    }
+  });
+}
+
+TEST(Winograd, ForwardEqualsThePlainLoop) {
+  ForEachCase([](const Case& c) {
+    const Blocked x = BlockedX(c.p, c.b.x);
+    Blocked y = BlockedY(c.p, c.b.dy);
+    const auto u = c.Filters(ConvPass::kForward);
+    y.Fill(NAN);
+    WinogradForward(c.p, x.data(), u.data(), nullptr, nullptr, false, y.data());
+    ExpectNear(y.Plain(), c.Expected(false), kTolerance, "y");
+    y.ExpectZerosBeyondTheChannels();
+
+    y.Fill(NAN);
+    WinogradForward(c.p, x.data(), u.data(), c.b.bias.data(), nullptr, true, y.data());
+    Doubles expected = c.Expected(true);
+    for (double& e : expected) e = std::max(0.0, e);
+    ExpectNear(y.Plain(), expected, kTolerance, "relu(y + bias)");
+    y.ExpectZerosBeyondTheChannels();
+  });
+}
+
+TEST(Winograd, ForwardAddsASumThatMayBeTheResultItself) {
+  ForEachCase([](const Case& c) {
+    const Blocked x = BlockedX(c.p, c.b.x);
+    Blocked y = BlockedY(c.p, c.b.dy);
+    const auto u = c.Filters(ConvPass::kForward);
+    WinogradForward(c.p, x.data(), u.data(), c.b.bias.data(), y.data(), true, y.data());
+    Doubles expected = c.Expected(true);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      expected[i] = std::max(0.0, expected[i] + c.b.dy[i]);
+    }
+    ExpectNear(y.Plain(), expected, kTolerance, "relu(y + bias + sum)");
+    y.ExpectZerosBeyondTheChannels();
+  });
+}
+
+TEST(Winograd, BackwardDataEqualsThePlainLoop) {
+  ForEachCase([](const Case& c) {
+    const Blocked dy = BlockedY(c.p, c.b.dy);
+    Blocked dx = BlockedX(c.p, c.b.x);
+    dx.Fill(NAN);
+    const auto u = c.Filters(ConvPass::kBackwardData);
+    WinogradBackwardData(c.p, dy.data(), u.data(), dx.data());
+    Doubles expected(c.b.x.size());
+    ForEachProduct(c.p, [&](int64_t x, int64_t w, int64_t o) {
+      expected[x] += double{c.b.dy[o]} * c.b.weight[w];
+    });
+    ExpectNear(dx.Plain(), expected, kTolerance, "dx");
+    dx.ExpectZerosBeyondTheChannels();
+  });
+}
+
+TEST(Winograd, GivesTheSameBitsForAnyNumberOfThreads) {
+  const Case c(Plain(3, 40, 30, 30, 50, 3, 1, 1));
+  const Blocked x = BlockedX(c.p, c.b.x);
+  const auto u = c.Filters(ConvPass::kForward);
+  Blocked expected = BlockedY(c.p, c.b.dy), y = expected;
+  WinogradForward(c.p, x.data(), u.data(), nullptr, nullptr, false, expected.data());
+  for (const int threads : {2, 3, 7, 40}) {
+    const ScopedComputeThreads scope(threads);
+    y.Fill(NAN);
+    y.data()[-1] = expected.data()[-1];
+    WinogradForward(c.p, x.data(), u.data(), nullptr, nullptr, false, y.data());
+    EXPECT_TRUE(expected == y) << threads;
+  }
+}
+
+// The rounding errors of 512 sums of 9 products, over the largest result.
+TEST(Winograd, ErrorsOfManyChannelsStayNearThoseOfADirectSum) {
+  const Case c(Plain(1, 512, 12, 12, 32, 3, 1, 1));
+  const Blocked x = BlockedX(c.p, c.b.x);
+  Blocked y = BlockedY(c.p, c.b.dy);
+  const auto u = c.Filters(ConvPass::kForward);
+  WinogradForward(c.p, x.data(), u.data(), nullptr, nullptr, false, y.data());
+  ExpectNear(y.Plain(), c.Expected(false), 5e-6, "y");
+}
+
+TEST(Winograd, ReluKeepsNan) {
+  ForEachTarget([] {
+    const Case c(Plain(1, 3, 20, 20, 4, 3, 1, 1));
+    std::vector<float> plain = c.b.x;
+    plain[0] = NAN;
+    const Blocked x = BlockedX(c.p, plain);
+    Blocked y = BlockedY(c.p, c.b.dy);
+    const auto u = c.Filters(ConvPass::kForward);
+    WinogradForward(c.p, x.data(), u.data(), nullptr, nullptr, true, y.data());
+    const auto got = y.Plain();
+    EXPECT_TRUE(std::isnan(got[0]));
+    EXPECT_FALSE(std::isnan(got[19]));  // another tile
+    y.ExpectZerosBeyondTheChannels();
+  });
+}
+
+TEST(Winograd, DeclinesWhatItDoesNotDo) {
+  EXPECT_TRUE(HasWinograd(Plain(1, 4, 8, 8, 4, 3, 1, 2)));
+  EXPECT_FALSE(HasWinograd(Plain(1, 4, 8, 8, 4, 5)));
+  EXPECT_FALSE(HasWinograd(Plain(1, 4, 8, 8, 4, 3, 2)));
+  EXPECT_FALSE(HasWinograd(Plain(1, 4, 8, 8, 4, 3, 1, 0, 2)));
+  EXPECT_FALSE(HasWinograd(Plain(1, 4, 8, 8, 4, 3, 1, 1, 1, 2)));
+  EXPECT_FALSE(HasWinograd(Plain(1, 4, 8, 8, 4, 3, 1, 3)));
+  EXPECT_FALSE(HasWinograd(Plain(0, 4, 8, 8, 4, 3)));
+  EXPECT_FALSE(HasWinograd(Plain(1, 4, 2, 8, 4, 3)));
+}
+
+}  // namespace
+}  // namespace plait::cpu

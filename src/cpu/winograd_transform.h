@@ -1,0 +1,153 @@
+// Winograd's transforms F(4 x 4, 3 x 3) of one tile, for the Highway target at hand.
+//
+// Included once for each target, after hwy/foreach_target.h. A tile is 6 x 6 vectors of
+// channels. The points are 0, +-5/8, +-3/2 and infinity: of all pairs of multiples of
+// 1/16 those whose results were the most exact. They come in pairs +-p, so that the sums
+// of even and of odd powers serve both.
+
+#if defined(PLAIT_CPU_WINOGRAD_TRANSFORM_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PLAIT_CPU_WINOGRAD_TRANSFORM_H_
+#undef PLAIT_CPU_WINOGRAD_TRANSFORM_H_
+#else
+#define PLAIT_CPU_WINOGRAD_TRANSFORM_H_
+#endif
+
+#include <cstdint>
+
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace plait::cpu::kernel {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+namespace winograd {
+
+inline constexpr int kIn = 6, kOut = 4, kPoints = kIn * kIn;
+
+using Tag = hn::ScalableTag<float>;
+using V = hn::Vec<Tag>;
+inline constexpr int64_t kBlock = HWY_LANES(float);
+
+inline constexpr float kA = 0.625f, kA2 = kA * kA, kA3 = kA2 * kA;
+inline constexpr float kB = 1.5f, kB2 = kB * kB, kB3 = kB2 * kB;
+
+HWY_INLINE V Const(float x) {
+  return hn::Set(Tag(), x);
+}
+// e + p * o and e - p * o.
+HWY_INLINE void PlusMinus(V e, V o, float p, V* plus, V* minus) {
+  *plus = hn::MulAdd(Const(p), o, e);
+  *minus = hn::NegMulAdd(Const(p), o, e);
+}
+
+// Of six pixels of x the values at the points: rows of the polynomial of all points
+// without the one.
+HWY_INLINE void TransformData(const V (&d)[6], V (&t)[6]) {
+  const V s = Const(-(kA2 + kB2)), p = Const(kA2 * kB2);
+  t[0] = hn::MulAdd(p, d[0], hn::MulAdd(s, d[2], d[4]));
+  PlusMinus(hn::MulAdd(Const(-kB2), d[2], d[4]), hn::MulAdd(Const(-kB2), d[1], d[3]),
+            kA, &t[1], &t[2]);
+  PlusMinus(hn::MulAdd(Const(-kA2), d[2], d[4]), hn::MulAdd(Const(-kA2), d[1], d[3]),
+            kB, &t[3], &t[4]);
+  t[5] = hn::MulAdd(p, d[1], hn::MulAdd(s, d[3], d[5]));
+}
+
+// Of the values at the points four pixels of y.
+HWY_INLINE void TransformResult(const V (&m)[6], V (&y)[4]) {
+  const V ea = hn::Add(m[1], m[2]), oa = hn::Sub(m[1], m[2]);
+  const V eb = hn::Add(m[3], m[4]), ob = hn::Sub(m[3], m[4]);
+  y[0] = hn::Add(m[0], hn::Add(ea, eb));
+  y[1] = hn::MulAdd(Const(kB), ob, hn::Mul(Const(kA), oa));
+  y[2] = hn::MulAdd(Const(kB2), eb, hn::Mul(Const(kA2), ea));
+  y[3] = hn::MulAdd(Const(kB3), ob, hn::MulAdd(Const(kA3), oa, m[5]));
+}
+
+// Of three taps of a filter the values at the points, over the products of the points'
+// differences.
+HWY_INLINE void TransformFilter(const V (&g)[3], V (&u)[6]) {
+  constexpr float kN0 = 1 / (kA2 * kB2), kNa = 1 / (2 * kA2 * (kA2 - kB2)),
+                  kNb = 1 / (2 * kB2 * (kB2 - kA2));
+  u[0] = hn::Mul(Const(kN0), g[0]);
+  PlusMinus(hn::Mul(Const(kNa), hn::MulAdd(Const(kA2), g[2], g[0])), g[1], kNa * kA,
+            &u[1], &u[2]);
+  PlusMinus(hn::Mul(Const(kNb), hn::MulAdd(Const(kB2), g[2], g[0])), g[1], kNb * kB,
+            &u[3], &u[4]);
+  u[5] = g[2];
+}
+
+// The 6 x 6 pixels at x, whose rows are `row` values apart; value i at to + i * stride.
+HWY_INLINE void DataTile(const float* HWY_RESTRICT x, int64_t row,
+                         float* HWY_RESTRICT to, int64_t stride) {
+  const Tag d;
+  V t[6][6];
+#pragma GCC unroll 6
+  for (int j = 0; j < 6; ++j) {
+    V in[6], out[6];
+#pragma GCC unroll 6
+    for (int i = 0; i < 6; ++i) in[i] = hn::LoadU(d, x + i * row + j * kBlock);
+    TransformData(in, out);
+#pragma GCC unroll 6
+    for (int i = 0; i < 6; ++i) t[i][j] = out[i];
+  }
+#pragma GCC unroll 6
+  for (int i = 0; i < 6; ++i) {
+    V out[6];
+    TransformData(t[i], out);
+#pragma GCC unroll 6
+    for (int j = 0; j < 6; ++j) hn::StoreU(out[j], d, to + (6 * i + j) * stride);
+  }
+}
+
+// Of the values i at m + i * stride the pixels of y: store(i, j, value) for each.
+template <class Store>
+HWY_INLINE void ResultTile(const float* HWY_RESTRICT m, int64_t stride, Store&& store) {
+  const Tag d;
+  V t[4][6];
+#pragma GCC unroll 6
+  for (int j = 0; j < 6; ++j) {
+    V in[6], out[4];
+#pragma GCC unroll 6
+    for (int i = 0; i < 6; ++i) in[i] = hn::LoadU(d, m + (6 * i + j) * stride);
+    TransformResult(in, out);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) t[i][j] = out[i];
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    V out[4];
+    TransformResult(t[i], out);
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) store(i, j, out[j]);
+  }
+}
+
+// The 3 x 3 taps, tap i at g + i * step (step < 0: rotated); value i at to + i * stride.
+HWY_INLINE void FilterTile(const float* HWY_RESTRICT g, int64_t step,
+                           float* HWY_RESTRICT to, int64_t stride) {
+  const Tag d;
+  V t[6][3];
+#pragma GCC unroll 3
+  for (int j = 0; j < 3; ++j) {
+    V in[3], out[6];
+#pragma GCC unroll 3
+    for (int i = 0; i < 3; ++i) in[i] = hn::LoadU(d, g + (3 * i + j) * step);
+    TransformFilter(in, out);
+#pragma GCC unroll 6
+    for (int i = 0; i < 6; ++i) t[i][j] = out[i];
+  }
+#pragma GCC unroll 6
+  for (int i = 0; i < 6; ++i) {
+    V out[6];
+    TransformFilter(t[i], out);
+#pragma GCC unroll 6
+    for (int j = 0; j < 6; ++j) hn::StoreU(out[j], d, to + (6 * i + j) * stride);
+  }
+}
+
+}  // namespace winograd
+}  // namespace HWY_NAMESPACE
+}  // namespace plait::cpu::kernel
+HWY_AFTER_NAMESPACE();
+
+#endif  // PLAIT_CPU_WINOGRAD_TRANSFORM_H_
