@@ -30,23 +30,26 @@ int64_t WinogradBlock();
 // dilation 1, one group, 0 to 2 pixels of padding on each side, and no size that is 0.
 bool HasWinograd(const ConvProblem& p);
 
-// The filters as a pass reads them: 4 to 5.3 times the plain ones' size when the numbers
-// of channels are multiples of 32. They depend on the filters and on both numbers of
-// channels only, not on the batch or the images' size. pass: kForward, kBackwardData.
-// REQUIRES (here and below): HasWinograd(p).
+// The filters as a pass reads them: 4 to 5.3 times the plain ones' size when the
+// numbers of channels are multiples of 32. They depend on the filters and on both
+// numbers of channels only, not on the batch or the images' size. pass: kForward,
+// kBackwardData. REQUIRES (here and below): HasWinograd(p).
 size_t WinogradFilterBytes(const ConvProblem& p, ConvPass pass);
 void WinogradFilters(const ConvProblem& p, ConvPass pass, const float* weight,
                      float* u);
 
-// y = relu(convolution of x + bias + sum), with `u` from WinogradFilters of kForward.
+// y = relu(convolution of x + bias + sum). `u` is what WinogradFilters made of the
+// weight for this pass, or nullptr; then the weight is transformed here, where there
+// are few pixels without a detour by memory. `weight` is not read when there is a `u`.
 // bias (out_channels, plain) and sum (like y, may be y itself) may be nullptr; relu is
 // applied when asked for, and keeps NaN.
-void WinogradForward(const ConvProblem& p, const float* x, const float* u,
-                     const float* bias, const float* sum, bool relu, float* y);
+void WinogradForward(const ConvProblem& p, const float* x, const float* weight,
+                     const float* u, const float* bias, const float* sum, bool relu,
+                     float* y);
 
-// Overwrites dx; `u` from WinogradFilters of kBackwardData.
-void WinogradBackwardData(const ConvProblem& p, const float* dy, const float* u,
-                          float* dx);
+// Overwrites dx; weight and `u` as above.
+void WinogradBackwardData(const ConvProblem& p, const float* dy, const float* weight,
+                          const float* u, float* dx);
 
 }  // namespace plait::cpu
 

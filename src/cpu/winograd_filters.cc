@@ -13,6 +13,7 @@
 #include "hwy/foreach_target.h"
 //
 #include "cpu/gemm_pack.h"
+#include "cpu/winograd_filters.h"
 #include "cpu/winograd_transform.h"
 #include "hwy/highway.h"
 
@@ -25,12 +26,11 @@ constexpr int64_t kTaps = 9;
 
 // Filters by the numbers of their channels as the pass sees them.
 struct FilterView {
-  FilterView(const ConvProblem& p, ConvPass pass, const float* data) : weight(data) {
+  FilterView(const ConvProblem& p, ConvPass pass) {
     rotated = pass == ConvPass::kBackwardData;
     out_stride = rotated ? kTaps : p.in_channels * kTaps;
     in_stride = rotated ? p.in_channels * kTaps : kTaps;
   }
-  const float* weight;
   int64_t in_stride, out_stride;
   bool rotated;
 };
@@ -59,36 +59,37 @@ HWY_NOINLINE void FilterBlock(const FilterView& f, const float* weight, int64_t 
   }
 }
 
-void Filters(const ConvProblem& p, ConvPass pass, const float* weight, float* u) {
+void TransformFilters(const ConvProblem& p, ConvPass pass, const float* weight,
+                      int64_t first_block, int64_t last_block, float* u) {
   const WinogradPass sizes(p, pass);
   const WinogradFilterPlan plan(kBlock, sizes.in, sizes.out);
-  const FilterView f(p, pass, weight);
-  ParallelFor(plan.out_blocks * plan.in_blocks, 4, [&](int64_t first, int64_t last) {
+  const FilterView f(p, pass);
+  const int64_t n = (last_block - first_block) * plan.in_blocks;
+  ParallelFor(n, 4, [&](int64_t first, int64_t last) {
     HWY_ALIGN float taps[kTaps * kBlock * kBlock];
     for (int64_t t = first; t < last; ++t) {
-      const int64_t ob = t / plan.in_blocks, ib = t % plan.in_blocks;
+      const int64_t ob = first_block + t / plan.in_blocks, ib = t % plan.in_blocks;
       const int64_t panel = ob / 2, width = plan.Vecs(panel) * kBlock;
+      float* const to = u + plan.PanelOffset(panel) - plan.PanelOffset(first_block / 2);
       FilterBlock(f, weight + ob * kBlock * f.out_stride + ib * kBlock * f.in_stride,
                   std::min(kBlock, sizes.in - ib * kBlock),
                   std::min(kBlock, sizes.out - ob * kBlock), taps,
-                  u + plan.PanelOffset(panel) + ib * kBlock * width + ob % 2 * kBlock,
-                  width, plan.MatrixStride(panel));
+                  to + ib * kBlock * width + ob % 2 * kBlock, width,
+                  plan.MatrixStride(panel));
     }
   });
-}
-
-int64_t Block() {
-  return kBlock;
 }
 
 }  // namespace winograd
 
 void WinogradFilters(const ConvProblem& p, ConvPass pass, const float* weight,
                      float* u) {
-  winograd::Filters(p, pass, weight, u);
+  const WinogradPass sizes(p, pass);
+  const WinogradFilterPlan plan(winograd::kBlock, sizes.in, sizes.out);
+  winograd::TransformFilters(p, pass, weight, 0, plan.out_blocks, u);
 }
 int64_t WinogradBlock() {
-  return winograd::Block();
+  return winograd::kBlock;
 }
 
 }  // namespace HWY_NAMESPACE

@@ -1,7 +1,7 @@
 // Winograd's convolution: forward, and the gradient of the data.
 
 #include <algorithm>
-#include <cstdlib>
+#include <cstdint>
 
 #include "base/parallel.h"
 #include "cpu/scratch.h"
@@ -14,9 +14,11 @@
 #include "hwy/foreach_target.h"
 //
 #include "cpu/gemm_tile.h"
+#include "cpu/winograd_filters.h"
 #include "cpu/winograd_gather.h"
 #include "cpu/winograd_product.h"
 #include "cpu/winograd_transform.h"
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -24,11 +26,20 @@ namespace plait::cpu::kernel {
 namespace HWY_NAMESPACE {
 namespace winograd {
 
+// Tiles whose values are worked on at a time: by one thread, whose second-level cache
+// they should not leave far behind, and by all threads together.
+constexpr int64_t kStripTiles = 48, kLongStripTiles = 96, kSharedStripTiles = 264;
+// From this size on filters are read from memory rather than from a cache.
+constexpr int64_t kManyFilters = 1 << 20;
+// A result of this size will not be found in a cache later.
+constexpr int64_t kLargeResult = 1 << 22;
+
 // What becomes of the pixels of a block of channels.
 struct Finish {
   const float* bias;  // of the block
   const float* sum;   // as y, or nullptr
   bool relu;
+  bool stream;       // past the caches; y is aligned
   int64_t channels;  // that exist in the block
 };
 
@@ -39,7 +50,7 @@ HWY_NOINLINE void FinishTile(const float* m, int64_t stride, const Finish& f,
   const V zero = hn::Zero(d), bias = hn::LoadU(d, f.bias);
   const auto mask = hn::FirstN(d, static_cast<size_t>(f.channels));
   const float* sum = f.sum;
-  const bool relu = f.relu;
+  const bool relu = f.relu, stream = f.stream;
   ResultTile(m, stride, [&](int i, int j, V v) HWY_ATTR {
     if (i >= rows || j >= columns) return;
     const int64_t at = i * row + j * kBlock;
@@ -47,42 +58,63 @@ HWY_NOINLINE void FinishTile(const float* m, int64_t stride, const Finish& f,
     if (sum != nullptr) v = hn::Add(v, hn::LoadU(d, sum + at));
     // Max would lose a NaN; the select keeps it.
     if (relu) v = hn::IfThenElse(hn::Lt(v, zero), zero, v);
-    hn::StoreU(hn::IfThenElseZero(mask, v), d, y + at);
+    v = hn::IfThenElseZero(mask, v);
+    if (stream) {
+      hn::Stream(v, d, y + at);
+    } else {
+      hn::StoreU(v, d, y + at);
+    }
   });
 }
 
 class Convolution {
  public:
-  Convolution(const WinogradPass& p, const float* x, const float* u, const float* bias,
-              const float* sum, bool relu, float* y)
-      : p_(p),
-        plan_(kBlock, p.in, p.out),
-        x_(x),
-        u_(u),
-        bias_(bias),
-        sum_(sum),
-        relu_(relu),
-        y_(y) {}
+  explicit Convolution(const WinogradCall& c)
+      : c_(c), p_(c.problem, c.kind), plan_(kBlock, p_.in, p_.out), u_(c.u) {
+    const int64_t size = p_.batch * plan_.out_blocks * p_.out_h * p_.out_w * kBlock;
+    stream_ = size >= kLargeResult &&
+              reinterpret_cast<uintptr_t>(c.y) % (kBlock * sizeof(float)) == 0;
+  }
 
   void Run() {
     const Scratch bias(Scratch::Bytes<float>(plan_.out_blocks * kBlock));
-    padded_bias_ = bias.As<float>();
-    std::fill_n(padded_bias_, plan_.out_blocks * kBlock, 0.0f);
-    if (bias_ != nullptr) std::copy_n(bias_, p_.out, padded_bias_);
-    const int64_t tiles = p_.Tiles(), threads = ComputeThreads();
-    static const int64_t want = std::getenv("WT") ? std::atoi(std::getenv("WT")) : 48;
-    int64_t strips = CeilDiv(tiles, want);
-    if (strips >= threads) {
-      strips = CeilDiv(strips, threads) * threads;
-      ParallelFor(strips, 1, [&](int64_t first, int64_t last) {
-        Strips(first, last, strips);
-      });
+    bias_ = bias.As<float>();
+    std::fill_n(bias.As<float>(), plan_.out_blocks * kBlock, 0.0f);
+    if (c_.bias != nullptr) std::copy_n(c_.bias, p_.out, bias.As<float>());
+
+    const bool many = plan_.Size() >= kManyFilters;
+    const bool one_strip = many && p_.Tiles() <= kSharedStripTiles;
+    // Filters that only one strip needs are transformed on the way.
+    const bool filters = u_ == nullptr && !one_strip;
+    const Scratch u(filters ? Scratch::Bytes<float>(plan_.Size()) : 0);
+    if (filters) {
+      TransformFilters(c_.problem, c_.kind, c_.weight, 0, plan_.out_blocks,
+                       u.As<float>());
+      u_ = u.As<float>();
+    }
+    const int64_t threads = ComputeThreads();
+    const int64_t own = CeilDiv(p_.Tiles(), many ? kLongStripTiles : kStripTiles);
+    if (!one_strip && own >= threads) {
+      const int64_t strips = CeilDiv(own, threads) * threads;
+      ParallelFor(strips, 1,
+                  [&](int64_t first, int64_t last) { Strips(first, last, strips); });
     } else {
+      const int64_t strips = CeilDiv(p_.Tiles(), kSharedStripTiles);
       Strips(0, strips, strips);
     }
   }
 
  private:
+  // Row panels [first, last) of a strip and one panel of filters.
+  struct Part {
+    const RowPanels& rows;
+    int64_t first, last;
+    int64_t panel;
+    int64_t tile;  // the strip's first one
+    int64_t Begin() const { return rows.First(first); }
+    int64_t Tiles() const { return rows.First(last) - rows.First(first); }
+  };
+
   void Strips(int64_t first, int64_t last, int64_t strips) {
     const int64_t tiles = p_.Tiles();
     const Scratch scratch(
@@ -92,70 +124,91 @@ class Convolution {
       if (end > begin) Strip(begin, end - begin, scratch.As<float>());
     }
   }
-  // Works together with the other threads, unless it is called from one of several.
+  // On all threads, unless it is called from one of several.
   void Strip(int64_t first, int64_t count, float* v) {
     const RowPanels rows(count);
     const Values values{v, Values::Stride(count * plan_.in_blocks)};
     ParallelFor(plan_.in_blocks * rows.count, 8, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        GatherPanel(p_, x_, plan_.in_blocks, i / rows.count, rows, i % rows.count,
+        GatherPanel(p_, c_.x, plan_.in_blocks, i / rows.count, rows, i % rows.count,
                     first, values);
       }
     });
-    ParallelFor(plan_.panels, 1, [&](int64_t begin, int64_t end) {
-      const Scratch scratch(Scratch::Bytes<float>(Values::Size(count * 2)));
-      for (int64_t panel = begin; panel < end; ++panel) {
-        const int64_t vecs = plan_.Vecs(panel);
-        const Values m{scratch.As<float>(), Values::Stride(count * vecs)};
-        Multiply(rows, values, panel, m);
-        for (int64_t j = 0; j < vecs; ++j) {
-          FinishBlock(first, count, 2 * panel + j, vecs * kBlock,
-                      {m.data + j * kBlock, m.stride});
+    const int64_t cuts =
+        u_ == nullptr ? 1
+                      : std::min(rows.count, CeilDiv(ComputeThreads(), plan_.panels));
+    ParallelFor(plan_.panels * cuts, 1, [&](int64_t begin, int64_t end) {
+      const Scratch m(Scratch::Bytes<float>(Values::Size(count * 2)));
+      const Scratch filters(
+          u_ == nullptr ? Scratch::Bytes<float>(36 * plan_.MatrixStride(0)) : 0);
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t panel = i / cuts, cut = i % cuts;
+        const Part part{rows, rows.count * cut / cuts, rows.count * (cut + 1) / cuts,
+                        panel, first};
+        if (u_ == nullptr) {
+          TransformFilters(c_.problem, c_.kind, c_.weight, 2 * panel,
+                           2 * panel + plan_.Vecs(panel), filters.As<float>());
         }
+        const float* const u =
+            u_ == nullptr ? filters.As<float>() : u_ + plan_.PanelOffset(panel);
+        Compute(part, values, u, m.As<float>());
       }
+      if (stream_) hwy::FlushStream();
     });
   }
-  void Multiply(const RowPanels& rows, const Values& v, int64_t panel,
+  void Compute(const Part& part, const Values& v, const float* u, float* m) const {
+    const int64_t vecs = plan_.Vecs(part.panel);
+    const Values sums{m, Values::Stride(part.Tiles() * vecs)};
+    Multiply(part, v, u, sums);
+    for (int64_t j = 0; j < vecs; ++j) {
+      FinishBlock(part, 2 * part.panel + j, vecs * kBlock,
+                  {m + j * kBlock, sums.stride});
+    }
+  }
+  void Multiply(const Part& part, const Values& v, const float* u,
                 const Values& m) const {
-    const int64_t vecs = plan_.Vecs(panel);
-    const float* u = u_ + plan_.PanelOffset(panel);
-    for (int64_t i = 0; i < kPoints; ++i, u += plan_.MatrixStride(panel)) {
-      for (int64_t r = 0; r < rows.count; ++r) {
-        const int64_t row = rows.First(r);
-        FindProduct(rows.Rows(r), vecs)(
+    const int64_t vecs = plan_.Vecs(part.panel),
+                  stride = plan_.MatrixStride(part.panel);
+    const int64_t half = plan_.in_blocks * kBlock * kBlock;
+    for (int64_t i = 0; i < kPoints; ++i, u += stride) {
+      for (int64_t r = part.first; r < part.last; ++r) {
+        const int64_t row = part.rows.First(r);
+        // The first two products ask for the halves of the next matrix.
+        const int64_t ask = std::min<int64_t>(r - part.first, vecs - 1) * half;
+        FindProduct(part.rows.Rows(r), static_cast<int>(vecs))(
             plan_.in_blocks, v.data + i * v.stride + row * plan_.in_blocks * kBlock, u,
-            m.data + i * m.stride + row * vecs * kBlock);
+            m.data + i * m.stride + (row - part.Begin()) * vecs * kBlock,
+            u + stride + ask);
       }
     }
   }
-  void FinishBlock(int64_t first, int64_t count, int64_t block, int64_t width,
+  void FinishBlock(const Part& part, int64_t block, int64_t width,
                    const Values& m) const {
     const int64_t row = p_.out_w * kBlock, plane = p_.out_h * row;
-    WinogradTile tile(p_, first);
-    for (int64_t i = 0; i < count; ++i, tile.Next(p_)) {
+    WinogradTile tile(p_, part.tile + part.Begin());
+    for (int64_t i = 0; i < part.Tiles(); ++i, tile.Next(p_)) {
       const int64_t at = (tile.n * plan_.out_blocks + block) * plane +
                          tile.y * kOut * row + tile.x * kOut * kBlock;
-      const Finish finish{padded_bias_ + block * kBlock,
-                          sum_ != nullptr ? sum_ + at : nullptr, relu_,
+      const Finish finish{bias_ + block * kBlock,
+                          c_.sum != nullptr ? c_.sum + at : nullptr, c_.relu, stream_,
                           p_.out - block * kBlock};
       FinishTile(m.data + i * width, m.stride, finish, p_.out_h - tile.y * kOut,
-                 p_.out_w - tile.x * kOut, y_ + at, row);
+                 p_.out_w - tile.x * kOut, c_.y + at, row);
     }
   }
 
-  const WinogradPass& p_;
+  const WinogradCall& c_;
+  const WinogradPass p_;
   const WinogradFilterPlan plan_;
-  const float *const x_, *const u_, *const bias_, *const sum_;
-  const bool relu_;
-  float* const y_;
-  float* padded_bias_ = nullptr;
+  const float* u_;
+  const float* bias_ = nullptr;
+  bool stream_ = false;
 };
 
 }  // namespace winograd
 
-void WinogradConvolution(const WinogradPass& p, const float* x, const float* u,
-                         const float* bias, const float* sum, bool relu, float* y) {
-  winograd::Convolution(p, x, u, bias, sum, relu, y).Run();
+void WinogradConvolution(const WinogradCall& call) {
+  winograd::Convolution(call).Run();
 }
 
 }  // namespace HWY_NAMESPACE
@@ -167,22 +220,21 @@ namespace plait::cpu {
 namespace kernel {
 
 HWY_EXPORT(WinogradConvolution);
-void Run(const WinogradPass& p, const float* x, const float* u, const float* bias,
-         const float* sum, bool relu, float* y) {
-  HWY_DYNAMIC_DISPATCH(WinogradConvolution)(p, x, u, bias, sum, relu, y);
+void Run(const WinogradCall& call) {
+  HWY_DYNAMIC_DISPATCH(WinogradConvolution)(call);
 }
 
 }  // namespace kernel
 
-void WinogradForward(const ConvProblem& p, const float* x, const float* u,
-                     const float* bias, const float* sum, bool relu, float* y) {
-  kernel::Run(WinogradPass(p, ConvPass::kForward), x, u, bias, sum, relu, y);
+void WinogradForward(const ConvProblem& p, const float* x, const float* weight,
+                     const float* u, const float* bias, const float* sum, bool relu,
+                     float* y) {
+  kernel::Run({p, ConvPass::kForward, x, weight, u, bias, sum, relu, y});
 }
 
-void WinogradBackwardData(const ConvProblem& p, const float* dy, const float* u,
-                          float* dx) {
-  kernel::Run(WinogradPass(p, ConvPass::kBackwardData), dy, u, nullptr, nullptr, false,
-              dx);
+void WinogradBackwardData(const ConvProblem& p, const float* dy, const float* weight,
+                          const float* u, float* dx) {
+  kernel::Run({p, ConvPass::kBackwardData, dy, weight, u, nullptr, nullptr, false, dx});
 }
 
 }  // namespace plait::cpu

@@ -10,6 +10,15 @@
 
 namespace plait::cpu {
 
+// The arguments of a pass; x and y are dy and dx where it is a gradient.
+struct WinogradCall {
+  const ConvProblem& problem;
+  ConvPass kind;
+  const float *x, *weight, *u, *bias, *sum;
+  bool relu;
+  float* y;
+};
+
 // One pass from images of `in` channels to images of `out` channels by tiles of 4 x 4
 // pixels. The gradient of the data is a convolution of dy, padded by what is left.
 struct WinogradPass {
@@ -35,7 +44,9 @@ struct WinogradPass {
 // A tile by its number: tiles go along the rows, then down, then through the batch.
 struct WinogradTile {
   WinogradTile(const WinogradPass& p, int64_t i)
-      : n(i / (p.tiles_h * p.tiles_w)), y(i / p.tiles_w % p.tiles_h), x(i % p.tiles_w) {}
+      : n(i / (p.tiles_h * p.tiles_w)),
+        y(i / p.tiles_w % p.tiles_h),
+        x(i % p.tiles_w) {}
   void Next(const WinogradPass& p) {
     if (++x < p.tiles_w) return;
     x = 0;
@@ -55,7 +66,9 @@ struct WinogradFilterPlan {
         in_blocks((in_channels + b - 1) / b),
         out_blocks((out_channels + b - 1) / b),
         panels((out_blocks + 1) / 2) {}
-  int64_t Vecs(int64_t panel) const { return std::min<int64_t>(2, out_blocks - 2 * panel); }
+  int64_t Vecs(int64_t panel) const {
+    return std::min<int64_t>(2, out_blocks - 2 * panel);
+  }
   int64_t MatrixStride(int64_t panel) const {
     return in_blocks * b * Vecs(panel) * b + b;
   }

@@ -17,6 +17,7 @@
 
 #include "cpu/gemm_tile.h"
 #include "cpu/winograd_transform.h"
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -24,10 +25,12 @@ namespace plait::cpu::kernel {
 namespace HWY_NAMESPACE {
 namespace winograd {
 
-// m (kRows, kVecs blocks) = v (blocks, kRows, block) * u (blocks * block, kVecs blocks).
+// m (kRows, kVecs blocks) = v (blocks, kRows, block) * u (blocks * block, kVecs
+// blocks). Asks for blocks * block vectors at `ahead`, which need not be readable.
 template <int kRows, int kVecs>
 HWY_NOINLINE void Product(int64_t blocks, const float* HWY_RESTRICT v,
-                          const float* HWY_RESTRICT u, float* HWY_RESTRICT m) {
+                          const float* HWY_RESTRICT u, float* HWY_RESTRICT m,
+                          const float* ahead) {
   const Tag d;
   V acc[kRows][kVecs];
 #pragma GCC unroll 12
@@ -47,6 +50,8 @@ HWY_NOINLINE void Product(int64_t blocks, const float* HWY_RESTRICT v,
         for (int j = 0; j < kVecs; ++j) acc[i][j] = hn::MulAdd(x, f[j], acc[i][j]);
       }
       u += kVecs * kBlock;
+      hwy::Prefetch(ahead);
+      ahead += kBlock;
     }
     v += (kRows - 1) * kBlock;
   }
@@ -59,7 +64,8 @@ HWY_NOINLINE void Product(int64_t blocks, const float* HWY_RESTRICT v,
   }
 }
 
-using ProductFn = void (*)(int64_t blocks, const float* v, const float* u, float* m);
+using ProductFn = void (*)(int64_t blocks, const float* v, const float* u, float* m,
+                           const float* ahead);
 
 // The product of 1 <= rows <= kTileRows and 1 <= vecs <= 2.
 inline ProductFn FindProduct(int rows, int64_t vecs) {

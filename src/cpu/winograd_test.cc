@@ -4,12 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "base/parallel.h"
 #include "cpu/conv_cases_for_test.h"
 #include "cpu/each_target_for_test.h"
+#include "cpu/scratch.h"
 
 namespace plait::cpu {
 namespace {
@@ -35,11 +37,14 @@ class Blocked {
   const float* data() const { return data_.data() + 1; }
   void Fill(float value) { std::fill(data_.begin(), data_.end(), value); }
 
-  std::vector<float> Plain() const {
+  size_t Bytes() const { return (data_.size() - 1) * sizeof(float); }
+  std::vector<float> Plain() const { return Plain(data()); }
+  // Of another array of this one's shape.
+  std::vector<float> Plain(const float* blocked) const {
     std::vector<float> plain(static_cast<size_t>(n_ * channels_ * size_));
     for (size_t i = 0; i < plain.size(); ++i) {
       const int64_t k = static_cast<int64_t>(i);
-      plain[i] = data()[At(k / size_ / channels_, k / size_ % channels_, k % size_)];
+      plain[i] = blocked[At(k / size_ / channels_, k / size_ % channels_, k % size_)];
     }
     return plain;
   }
@@ -48,7 +53,9 @@ class Blocked {
       for (int64_t c = channels_; c < blocks_ * b_; ++c)
         for (int64_t i = 0; i < size_; ++i) ASSERT_EQ(data()[At(n, c, i)], 0) << c;
   }
-  bool operator==(const Blocked& other) const { return data_ == other.data_; }
+  bool operator==(const Blocked& other) const {
+    return std::equal(data(), data() + Bytes() / sizeof(float), other.data());
+  }
 
  private:
   int64_t At(int64_t n, int64_t c, int64_t i) const {
@@ -82,9 +89,9 @@ std::vector<ConvProblem> Problems() {
           plain(3, 17, 7, 7, 33, 1),
           plain(2, 5, 9, 13, 7, 2),
           plain(1, 3, 30, 31, 20, 0),
-          plain(1, 64, 28, 28, 64, 1),
+          plain(1, 32, 28, 28, 64, 1),
           plain(5, 40, 6, 5, 8, 1),
-          plain(1, 100, 10, 11, 90, 1),
+          plain(1, 70, 10, 11, 90, 1),
           Padded(plain(2, 9, 10, 12, 18, 0), 0, 2, 1, 0),
           Padded(plain(1, 20, 5, 4, 12, 0), 2, 1, 0, 2)};
 }
@@ -112,70 +119,75 @@ struct Case {
 
 constexpr double kTolerance = 5e-6;
 
+// Calls make(case) for each problem, and what it returns for each target and some
+// numbers of threads.
 template <typename F>
-void ForEachCase(F&& f) {
-  ForEachTarget([&] {
-    for (const ConvProblem& p : Problems()) {
-      SCOPED_TRACE(testing::Message()
-                   << "n " << p.batch << " ic " << p.in_channels << " oc "
-                   << p.out_channels << " in " << p.in[1] << "x" << p.in[2] << " pad "
-                   << p.pad_low[1] << "," << p.pad_low[2]);
-      ASSERT_TRUE(HasWinograd(p));
+void ForEachCase(F&& make) {
+  for (const ConvProblem& p : Problems()) {
+    SCOPED_TRACE(testing::Message()
+                 << "n " << p.batch << " ic " << p.in_channels << " oc "
+                 << p.out_channels << " in " << p.in[1] << "x" << p.in[2] << " pad "
+                 << p.pad_low[1] << "," << p.pad_low[2]);
+    ASSERT_TRUE(HasWinograd(p));
+    const Case c(p);
+    const auto run = make(c);
+    ForEachTarget([&] {
       for (const int threads : {1, 3}) {
         const ScopedComputeThreads scope(threads);
-        f(Case(p));
+        run();
       }
-    }
-  });
+    });
+  }
+}
+
+Doubles Relu(Doubles values) {
+  for (double& v : values) v = std::max(0.0, v);
+  return values;
 }
 
 TEST(Winograd, ForwardEqualsThePlainLoop) {
   ForEachCase([](const Case& c) {
-    const Blocked x = BlockedX(c.p, c.b.x);
-    Blocked y = BlockedY(c.p, c.b.dy);
-    const auto u = c.Filters(ConvPass::kForward);
-    y.Fill(NAN);
-    WinogradForward(c.p, x.data(), u.data(), nullptr, nullptr, false, y.data());
-    ExpectNear(y.Plain(), c.Expected(false), kTolerance, "y");
-    y.ExpectZerosBeyondTheChannels();
+    const Doubles plain = c.Expected(false), biased = c.Expected(true);
+    Doubles sum = biased;
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += c.b.dy[i];
+    return [=, &c] {
+      const Blocked x = BlockedX(c.p, c.b.x);
+      Blocked y = BlockedY(c.p, c.b.dy);
+      const auto u = c.Filters(ConvPass::kForward);
+      const float* const bias = c.b.bias.data();
+      // The sum may be the result itself.
+      WinogradForward(c.p, x.data(), nullptr, u.data(), bias, y.data(), true, y.data());
+      ExpectNear(y.Plain(), Relu(sum), kTolerance, "relu(y + bias + sum)");
+      y.ExpectZerosBeyondTheChannels();
 
-    y.Fill(NAN);
-    WinogradForward(c.p, x.data(), u.data(), c.b.bias.data(), nullptr, true, y.data());
-    Doubles expected = c.Expected(true);
-    for (double& e : expected) e = std::max(0.0, e);
-    ExpectNear(y.Plain(), expected, kTolerance, "relu(y + bias)");
-    y.ExpectZerosBeyondTheChannels();
-  });
-}
+      y.Fill(NAN);
+      WinogradForward(c.p, x.data(), nullptr, u.data(), nullptr, nullptr, false,
+                      y.data());
+      ExpectNear(y.Plain(), plain, kTolerance, "y");
+      y.ExpectZerosBeyondTheChannels();
 
-TEST(Winograd, ForwardAddsASumThatMayBeTheResultItself) {
-  ForEachCase([](const Case& c) {
-    const Blocked x = BlockedX(c.p, c.b.x);
-    Blocked y = BlockedY(c.p, c.b.dy);
-    const auto u = c.Filters(ConvPass::kForward);
-    WinogradForward(c.p, x.data(), u.data(), c.b.bias.data(), y.data(), true, y.data());
-    Doubles expected = c.Expected(true);
-    for (size_t i = 0; i < expected.size(); ++i) {
-      expected[i] = std::max(0.0, expected[i] + c.b.dy[i]);
-    }
-    ExpectNear(y.Plain(), expected, kTolerance, "relu(y + bias + sum)");
-    y.ExpectZerosBeyondTheChannels();
+      y.Fill(NAN);
+      WinogradForward(c.p, x.data(), nullptr, u.data(), bias, nullptr, true, y.data());
+      ExpectNear(y.Plain(), Relu(biased), kTolerance, "relu(y + bias)");
+    };
   });
 }
 
 TEST(Winograd, BackwardDataEqualsThePlainLoop) {
   ForEachCase([](const Case& c) {
-    const Blocked dy = BlockedY(c.p, c.b.dy);
-    Blocked dx = BlockedX(c.p, c.b.x);
-    dx.Fill(NAN);
-    const auto u = c.Filters(ConvPass::kBackwardData);
-    WinogradBackwardData(c.p, dy.data(), u.data(), dx.data());
     Doubles expected(c.b.x.size());
     ForEachProduct(c.p, [&](int64_t x, int64_t w, int64_t o) {
       expected[x] += double{c.b.dy[o]} * c.b.weight[w];
     });
-    ExpectNear(dx.Plain(), expected, kTolerance, "dx");
-    dx.ExpectZerosBeyondTheChannels();
+    return [=, &c] {
+      const Blocked dy = BlockedY(c.p, c.b.dy);
+      Blocked dx = BlockedX(c.p, c.b.x);
+      dx.Fill(NAN);
+      const auto u = c.Filters(ConvPass::kBackwardData);
+      WinogradBackwardData(c.p, dy.data(), nullptr, u.data(), dx.data());
+      ExpectNear(dx.Plain(), expected, kTolerance, "dx");
+      dx.ExpectZerosBeyondTheChannels();
+    };
   });
 }
 
@@ -184,14 +196,55 @@ TEST(Winograd, GivesTheSameBitsForAnyNumberOfThreads) {
   const Blocked x = BlockedX(c.p, c.b.x);
   const auto u = c.Filters(ConvPass::kForward);
   Blocked expected = BlockedY(c.p, c.b.dy), y = expected;
-  WinogradForward(c.p, x.data(), u.data(), nullptr, nullptr, false, expected.data());
+  WinogradForward(c.p, x.data(), nullptr, u.data(), nullptr, nullptr, false,
+                  expected.data());
   for (const int threads : {2, 3, 7, 40}) {
     const ScopedComputeThreads scope(threads);
     y.Fill(NAN);
-    y.data()[-1] = expected.data()[-1];
-    WinogradForward(c.p, x.data(), u.data(), nullptr, nullptr, false, y.data());
+    WinogradForward(c.p, x.data(), nullptr, u.data(), nullptr, nullptr, false,
+                    y.data());
     EXPECT_TRUE(expected == y) << threads;
   }
+}
+
+TEST(Winograd, FiltersThatAreNotKeptGiveTheSameBits) {
+  ForEachTarget([] {
+    // With filters that are few, and many for few and for more tiles.
+    for (const ConvProblem& p :
+         {Plain(1, 40, 30, 30, 50, 3, 1, 1), Plain(1, 180, 6, 7, 190, 3, 1, 1),
+          Plain(1, 190, 64, 70, 180, 3, 1, 1)}) {
+      const Case c(p);
+      const Blocked x = BlockedX(p, c.b.x), dy = BlockedY(p, c.b.dy);
+      Blocked y = dy, expected = dy, dx = x, expected_dx = x;
+      WinogradForward(p, x.data(), nullptr, c.Filters(ConvPass::kForward).data(),
+                      nullptr, nullptr, false, expected.data());
+      WinogradBackwardData(p, dy.data(), nullptr,
+                           c.Filters(ConvPass::kBackwardData).data(),
+                           expected_dx.data());
+      for (const int threads : {1, 2, 5}) {
+        const ScopedComputeThreads scope(threads);
+        y.Fill(NAN);
+        dx.Fill(NAN);
+        WinogradForward(p, x.data(), c.b.weight.data(), nullptr, nullptr, nullptr,
+                        false, y.data());
+        WinogradBackwardData(p, dy.data(), c.b.weight.data(), nullptr, dx.data());
+        EXPECT_TRUE(y == expected) << threads;
+        EXPECT_TRUE(dx == expected_dx) << threads;
+      }
+    }
+  });
+}
+
+TEST(Winograd, LargeResultsAreWrittenAsSmallOnesAre) {
+  const Case c(Plain(1, 1, 530, 530, 16, 3, 1, 1));
+  const Blocked x = BlockedX(c.p, c.b.x);
+  const Blocked like = BlockedY(c.p, c.b.dy);
+  const auto u = c.Filters(ConvPass::kForward);
+  // Aligned, so that it may go past the caches.
+  const Scratch y(like.Bytes());
+  WinogradForward(c.p, x.data(), nullptr, u.data(), nullptr, nullptr, false,
+                  y.As<float>());
+  ExpectNear(like.Plain(y.As<float>()), c.Expected(false), kTolerance, "y");
 }
 
 // The rounding errors of 512 sums of 9 products, over the largest result.
@@ -200,7 +253,7 @@ TEST(Winograd, ErrorsOfManyChannelsStayNearThoseOfADirectSum) {
   const Blocked x = BlockedX(c.p, c.b.x);
   Blocked y = BlockedY(c.p, c.b.dy);
   const auto u = c.Filters(ConvPass::kForward);
-  WinogradForward(c.p, x.data(), u.data(), nullptr, nullptr, false, y.data());
+  WinogradForward(c.p, x.data(), nullptr, u.data(), nullptr, nullptr, false, y.data());
   ExpectNear(y.Plain(), c.Expected(false), 5e-6, "y");
 }
 
@@ -212,7 +265,7 @@ TEST(Winograd, ReluKeepsNan) {
     const Blocked x = BlockedX(c.p, plain);
     Blocked y = BlockedY(c.p, c.b.dy);
     const auto u = c.Filters(ConvPass::kForward);
-    WinogradForward(c.p, x.data(), u.data(), nullptr, nullptr, true, y.data());
+    WinogradForward(c.p, x.data(), nullptr, u.data(), nullptr, nullptr, true, y.data());
     const auto got = y.Plain();
     EXPECT_TRUE(std::isnan(got[0]));
     EXPECT_FALSE(std::isnan(got[19]));  // another tile

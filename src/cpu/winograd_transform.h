@@ -2,8 +2,8 @@
 //
 // Included once for each target, after hwy/foreach_target.h. A tile is 6 x 6 vectors of
 // channels. The points are 0, +-5/8, +-3/2 and infinity: of all pairs of multiples of
-// 1/16 those whose results were the most exact. They come in pairs +-p, so that the sums
-// of even and of odd powers serve both.
+// 1/16 those whose results were the most exact. They come in pairs +-p, so that the
+// sums of even and of odd powers serve both.
 
 #if defined(PLAIT_CPU_WINOGRAD_TRANSFORM_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLAIT_CPU_WINOGRAD_TRANSFORM_H_
@@ -41,16 +41,19 @@ HWY_INLINE void PlusMinus(V e, V o, float p, V* plus, V* minus) {
   *minus = hn::NegMulAdd(Const(p), o, e);
 }
 
-// Of six pixels of x the values at the points: rows of the polynomial of all points
-// without the one.
-HWY_INLINE void TransformData(const V (&d)[6], V (&t)[6]) {
-  const V s = Const(-(kA2 + kB2)), p = Const(kA2 * kB2);
-  t[0] = hn::MulAdd(p, d[0], hn::MulAdd(s, d[2], d[4]));
-  PlusMinus(hn::MulAdd(Const(-kB2), d[2], d[4]), hn::MulAdd(Const(-kB2), d[1], d[3]),
-            kA, &t[1], &t[2]);
-  PlusMinus(hn::MulAdd(Const(-kA2), d[2], d[4]), hn::MulAdd(Const(-kA2), d[1], d[3]),
-            kB, &t[3], &t[4]);
-  t[5] = hn::MulAdd(p, d[1], hn::MulAdd(s, d[3], d[5]));
+// Of six pixels of x the values at half of the points: rows of the polynomial of all
+// points without the one. kHalf: 0, +-a, or infinity (0) and +-b (1), in the order of
+// the points, of which infinity is the last.
+template <int kHalf>
+HWY_INLINE void TransformData(const V (&d)[6], V (&t)[3]) {
+  const V sum = Const(-(kA2 + kB2)), product = Const(kA2 * kB2);
+  const V other = Const(kHalf == 0 ? -kB2 : -kA2);
+  V* const pair = kHalf == 0 ? t + 1 : t;
+  PlusMinus(hn::MulAdd(other, d[2], d[4]), hn::MulAdd(other, d[1], d[3]),
+            kHalf == 0 ? kA : kB, pair, pair + 1);
+  constexpr int kFirst = kHalf;
+  t[2 * kHalf] =
+      hn::MulAdd(product, d[kFirst], hn::MulAdd(sum, d[kFirst + 2], d[kFirst + 4]));
 }
 
 // Of the values at the points four pixels of y.
@@ -76,27 +79,50 @@ HWY_INLINE void TransformFilter(const V (&g)[3], V (&u)[6]) {
   u[5] = g[2];
 }
 
-// The 6 x 6 pixels at x, whose rows are `row` values apart; value i at to + i * stride.
-HWY_INLINE void DataTile(const float* HWY_RESTRICT x, int64_t row,
-                         float* HWY_RESTRICT to, int64_t stride) {
+// Where the pixels of a tile are: row i at row[i]. Columns outside [first, last) and
+// rows that are nullptr are zero.
+struct Pixels {
+  const float* row[6];
+  int first, last;
+};
+
+// Half of the points down the columns, all along the rows. All 36 values at once would
+// not find room in the registers.
+template <int kHalf, bool kWhole>
+HWY_INLINE void DataHalf(const Pixels& x, float* HWY_RESTRICT to, int64_t stride) {
   const Tag d;
-  V t[6][6];
+  V t[3][6];
 #pragma GCC unroll 6
   for (int j = 0; j < 6; ++j) {
-    V in[6], out[6];
+    V in[6], out[3];
 #pragma GCC unroll 6
-    for (int i = 0; i < 6; ++i) in[i] = hn::LoadU(d, x + i * row + j * kBlock);
-    TransformData(in, out);
-#pragma GCC unroll 6
-    for (int i = 0; i < 6; ++i) t[i][j] = out[i];
+    for (int i = 0; i < 6; ++i) {
+      const bool is = kWhole || (x.row[i] != nullptr && j >= x.first && j < x.last);
+      in[i] = is ? hn::LoadU(d, x.row[i] + j * kBlock) : hn::Zero(d);
+    }
+    TransformData<kHalf>(in, out);
+#pragma GCC unroll 3
+    for (int i = 0; i < 3; ++i) t[i][j] = out[i];
   }
-#pragma GCC unroll 6
-  for (int i = 0; i < 6; ++i) {
-    V out[6];
-    TransformData(t[i], out);
-#pragma GCC unroll 6
-    for (int j = 0; j < 6; ++j) hn::StoreU(out[j], d, to + (6 * i + j) * stride);
+#pragma GCC unroll 3
+  for (int i = 0; i < 3; ++i) {
+    V low[3], high[3];
+    TransformData<0>(t[i], low);
+    TransformData<1>(t[i], high);
+    float* const row = to + 6 * (3 * kHalf + i) * stride;
+#pragma GCC unroll 3
+    for (int j = 0; j < 3; ++j) {
+      hn::StoreU(low[j], d, row + j * stride);
+      hn::StoreU(high[j], d, row + (3 + j) * stride);
+    }
   }
+}
+
+// Value i of the tile at to + i * stride. kWhole: all pixels exist.
+template <bool kWhole>
+HWY_INLINE void DataTile(const Pixels& x, float* HWY_RESTRICT to, int64_t stride) {
+  DataHalf<0, kWhole>(x, to, stride);
+  DataHalf<1, kWhole>(x, to, stride);
 }
 
 // Of the values i at m + i * stride the pixels of y: store(i, j, value) for each.
@@ -122,7 +148,8 @@ HWY_INLINE void ResultTile(const float* HWY_RESTRICT m, int64_t stride, Store&& 
   }
 }
 
-// The 3 x 3 taps, tap i at g + i * step (step < 0: rotated); value i at to + i * stride.
+// The 3 x 3 taps, tap i at g + i * step (step < 0: rotated); value i at to + i *
+// stride.
 HWY_INLINE void FilterTile(const float* HWY_RESTRICT g, int64_t step,
                            float* HWY_RESTRICT to, int64_t stride) {
   const Tag d;

@@ -1,4 +1,5 @@
-// Our own Winograd against oneDNN's: `winograd_bench [threads] [part of a layer's name]`.
+// Our own Winograd against oneDNN's: `winograd_bench [threads] [part of a layer's
+// name]`.
 //
 // Both in blocked layouts, so without reorders. Prints for each layer and pass the
 // shortest times in ms: ours with the filters kept, ours with them transformed in each
@@ -15,6 +16,7 @@
 #include "base/parallel.h"
 #include "cpu/conv.h"
 #include "cpu/onednn/conv.h"
+#include "cpu/scratch.h"
 #include "cpu/winograd.h"
 
 namespace plait::cpu {
@@ -26,8 +28,8 @@ struct Layer {
 
 using Call = std::function<void()>;
 
-// The shortest time of each call in ms. The calls take turns, so that a neighbour's work
-// disturbs all of them alike.
+// The shortest time of each call in ms. The calls take turns, so that a neighbour's
+// work disturbs all of them alike.
 std::vector<double> Shortest(const std::vector<Call>& calls) {
   using Clock = std::chrono::steady_clock;
   std::vector<double> best(calls.size(), 0);
@@ -72,31 +74,45 @@ Call OneDnn(const ConvProblem& p, ConvPass pass, ConvAlgorithm algorithm, float*
   };
 }
 
+// Aligned as the arrays of graphs are.
+class Numbers {
+ public:
+  Numbers(size_t n, float range) : scratch_(n * sizeof(float)) {
+    for (size_t i = 0; i < n; ++i) {
+      data()[i] = (static_cast<float>(i * 7 % 201) / 201 - 0.5f) * range;
+    }
+  }
+  float* data() const { return scratch_.As<float>(); }
+
+ private:
+  Scratch scratch_;
+};
+
 void Bench(const Layer& l, const std::string& name) {
   const int64_t x_shape[] = {l.batch, l.channels, l.size, l.size};
   const int64_t kernel[] = {3, 3}, ones[] = {1, 1};
-  const ConvProblem p = MakeConvProblem(x_shape, l.channels, 1, kernel, ones, ones, ones);
+  const ConvProblem p =
+      MakeConvProblem(x_shape, l.channels, 1, kernel, ones, ones, ones);
   const size_t n = static_cast<size_t>(l.batch * l.channels * l.size * l.size);
+  const size_t filters = static_cast<size_t>(l.channels * l.channels);
+  const Numbers x(n, 2), y(n, 2), bias(static_cast<size_t>(l.channels), 1);
   // oneDNN's filters may take more room than plain ones.
-  std::vector<float> x(n), y(n), w(l.channels * l.channels * 36), bias(l.channels);
-  for (size_t i = 0; i < n; ++i) x[i] = static_cast<float>(i * 7 % 201) / 100 - 1;
-  for (size_t i = 0; i < w.size(); ++i) w[i] = static_cast<float>(i % 101) / 500 - 0.1f;
+  const Numbers w(filters * 36, 0.1f);
   const char* const kNames[] = {"forward", "data", "weight"};
   for (const ConvPass pass : {ConvPass::kForward, ConvPass::kBackwardData}) {
-    std::vector<float> u(WinogradFilterBytes(p, pass) / sizeof(float));
+    const Numbers u(WinogradFilterBytes(p, pass) / sizeof(float), 0);
     WinogradFilters(p, pass, w.data(), u.data());
-    const Call kept = [&] {
-      if (pass == ConvPass::kForward) {
-        WinogradForward(p, x.data(), u.data(), bias.data(), nullptr, false, y.data());
-      } else {
-        WinogradBackwardData(p, y.data(), u.data(), x.data());
-      }
+    const auto ours = [&](const float* kept) -> Call {
+      return [&, kept] {
+        if (pass == ConvPass::kForward) {
+          WinogradForward(p, x.data(), w.data(), kept, bias.data(), nullptr, false,
+                          y.data());
+        } else {
+          WinogradBackwardData(p, y.data(), w.data(), kept, x.data());
+        }
+      };
     };
-    const Call whole = [&] {
-      WinogradFilters(p, pass, w.data(), u.data());
-      kept();
-    };
-    const auto t = Shortest({kept, whole,
+    const auto t = Shortest({ours(u.data()), ours(nullptr),
                              OneDnn(p, pass, ConvAlgorithm::kWinograd, x.data(),
                                     w.data(), bias.data(), y.data()),
                              OneDnn(p, pass, ConvAlgorithm::kDirect, x.data(), w.data(),
