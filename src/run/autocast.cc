@@ -1,4 +1,4 @@
-// Autocast.
+// Autocast: the rules in force, and the casts of imperative calls.
 
 #include "run/autocast.h"
 

@@ -320,9 +320,9 @@ def check_speed(
 
 
 def same_symbol_structure(sym1, sym2):
-    """Whether two symbols apply the same operators in the same order to the same inputs,
-    as far as both go: nodes that only one of them has at its end do not count, and names
-    do not matter.
+    """Whether two symbols apply the same operators in the same order to the same
+    inputs, as far as both go: nodes that only one of them has at its end do not count.
+    Names do not matter.
     """
 
     def structure(sym):
