@@ -225,6 +225,7 @@ const OpDef& rnn = Register<P>({
     .random = true,
     .draws = [](const P& p, bool training) { return p.Drops(training); },
     .uses_training = true,
+    .may_fail = true,
     .cost = Cost,
     .samples = Samples(),
 });

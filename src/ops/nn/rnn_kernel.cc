@@ -49,10 +49,13 @@ struct Inputs {
     const View& given = args.in[p.lstm() ? 4 : 3];
     std::vector<double> numbers(static_cast<size_t>(given.size()));
     cpu::Convert(given.ptr, given.dtype, numbers.data(), DType::kFloat64, given.size());
-    const double steps = static_cast<double>(args.in[0].shape()[0]);
-    for (double n : numbers) {
-      // NaN counts as none.
-      lengths.push_back(n >= 0 ? static_cast<int64_t>(std::min(n, steps)) : 0);
+    const int64_t steps = args.in[0].shape()[0];
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      const double n = numbers[i];
+      Check(n >= 0 && n <= static_cast<double>(steps), ErrorKind::kValue,
+            "RNN: sequence_length[", i, "] is ", n, " for data of ", steps,
+            " steps; 0 to ", steps, " was expected");
+      lengths.push_back(static_cast<int64_t>(n));
     }
   }
   Converted<T> x, parameters, state;
