@@ -140,8 +140,13 @@ void BindArrays(nb::module_& m) {
     const int64_t n = buffer->len / buffer->itemsize;
     Check(n == a.size(), "ndarray: ", n, " elements are given for an array of shape ",
           a.shape());
-    a.WaitToWrite();
-    if (n > 0) cpu::Convert(buffer->buf, own, a.data(), a.dtype(), n);
+    if (own == a.dtype()) {
+      a.CopyFromHost(buffer->buf);
+      return;
+    }
+    std::vector<char> converted(static_cast<size_t>(a.nbytes()));
+    if (n > 0) cpu::Convert(buffer->buf, own, converted.data(), a.dtype(), n);
+    a.CopyFromHost(converted.data());
   });
   m.def("borrow_buffer", [](nb::object source) {
     // Shares the memory; the source lives as long as the array.

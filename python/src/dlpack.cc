@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "convert.h"
+#include "ndarray/outside.h"
 
 namespace plait::python {
 namespace {
@@ -66,7 +67,9 @@ struct Exported {
 };
 
 void DeleteExported(DLManagedTensor* tensor) {
-  delete static_cast<Exported*>(tensor->manager_ctx);
+  auto* exported = static_cast<Exported*>(tensor->manager_ctx);
+  EndLending(exported->array.chunk());
+  delete exported;
 }
 
 void DropCapsule(PyObject* capsule) {
@@ -114,7 +117,7 @@ PyObject* ToDLPack(const NDArray& a) {
   exported->tensor.deleter = DeleteExported;
   PyObject* capsule = PyCapsule_New(&exported->tensor, "dltensor", DropCapsule);
   if (capsule == nullptr) throw PythonError();
-  exported.release();
+  BeginLending(exported.release()->array.chunk());
   return capsule;
 }
 

@@ -34,7 +34,7 @@ constexpr std::array<OptionInfo, kCount> kTable = {{
     {"PLAIT_DUMP", nullptr, "", "passes: print every graph after each pass."},
     {"PLAIT_DISABLE", nullptr, "",
      "Passes over graphs that are left out, separated by commas: identity, cse, "
-     "pool_index, recompute, epilogue, fuse."},
+     "fold_bn, pool_index, recompute, epilogue, hoist, fuse."},
     {"PLAIT_RECOMPUTE", "MXNET_BACKWARD_DO_MIRROR", "0",
      "Bytes of values that a graph may hold in training; cheap ones beyond are "
      "computed "

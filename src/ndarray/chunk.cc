@@ -3,7 +3,11 @@
 #include "ndarray/chunk.h"
 
 #include <memory>
+#include <mutex>
 #include <new>
+#include <unordered_map>
+
+#include "ndarray/outside.h"
 
 namespace plait {
 namespace {
@@ -14,7 +18,42 @@ constexpr size_t kHeader =
 constexpr size_t kSmall = 4096;
 constexpr Device kHost;
 
+// Chunks that others may write, and how many reasons there are. Few.
+struct Outside {
+  std::mutex mutex;
+  std::unordered_map<const Chunk*, int> reasons;  // under mutex
+  std::atomic<int> size{0};
+};
+Outside& GetOutside() {
+  static auto* one = new Outside;
+  return *one;
+}
+
 }  // namespace
+
+bool IsKnownOutside(const Chunk& chunk) {
+  Outside& outside = GetOutside();
+  if (outside.size.load(std::memory_order_acquire) == 0) return false;
+  const std::lock_guard lock(outside.mutex);
+  return outside.reasons.contains(&chunk);
+}
+
+void BeginLending(const Chunk& chunk) {
+  Outside& outside = GetOutside();
+  const std::lock_guard lock(outside.mutex);
+  ++outside.reasons[&chunk];
+  outside.size.store(static_cast<int>(outside.reasons.size()),
+                     std::memory_order_release);
+}
+
+void EndLending(const Chunk& chunk) noexcept {
+  Outside& outside = GetOutside();
+  const std::lock_guard lock(outside.mutex);
+  const auto it = outside.reasons.find(&chunk);
+  if (it != outside.reasons.end() && --it->second == 0) outside.reasons.erase(it);
+  outside.size.store(static_cast<int>(outside.reasons.size()),
+                     std::memory_order_release);
+}
 
 Ref<Chunk> Chunk::New(Device device, size_t bytes) {
   if (bytes <= kSmall && device.is_cpu()) {
@@ -45,6 +84,7 @@ Ref<Chunk> Chunk::Borrow(Device device, void* data, size_t bytes,
   auto* chunk = ::new (header.data) Chunk(device, data, bytes);
   chunk->header_ = header;
   chunk->release_ = owned.release();
+  BeginLending(*chunk);
   return Ref<Chunk>(chunk);
 }
 
@@ -52,6 +92,7 @@ void Chunk::Destroy() const {
   const memory::Block block = block_, header = header_;
   const Device device = device_;
   std::function<void()>* release = release_;
+  if (release != nullptr) EndLending(*this);
   this->~Chunk();
   if (release != nullptr) {
     (*release)();

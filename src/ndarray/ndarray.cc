@@ -103,7 +103,18 @@ void NDArray::CopyToHost(void* dst) const {
 void NDArray::CopyFromHost(const void* src) const {
   WaitToWrite();
   const size_t bytes = static_cast<size_t>(nbytes());
+  Engine& engine = Engine::Get();
+  Var* const var = &this->var();
+  const bool held = engine.TryBegin({}, {&var, 1});
   if (bytes > 0) std::memcpy(data(), src, bytes);
+  if (held) {
+    engine.End({}, {&var, 1});
+    return;
+  }
+  // An operation that writes it is the caller, or somebody reads it already. The Var
+  // must tell all who come later that there is something new.
+  auto note = MakeOperation("copy_from_host", [chunk = body_->chunk] {});
+  engine.Push(std::move(note), {}, {&var, 1});
 }
 
 std::ostream& operator<<(std::ostream& out, const NDArray& a) {

@@ -29,13 +29,12 @@ struct Value {
   int first, last;
 };
 
-// Whether b is a view of a, or of a view of a.
-bool IsViewOf(const Graph& graph, GraphEntry b, GraphEntry a) {
+// What a value is a view of, in the end.
+GraphEntry RootOf(const Graph& graph, GraphEntry e) {
   while (true) {
-    if (b == a) return true;
-    const GraphNode& node = graph.nodes[b.node];
-    if (node.is_input() || !node.op->view || b.index != 0) return false;
-    b = node.inputs[0];
+    const GraphNode& node = graph.nodes[e.node];
+    if (node.is_input() || !node.op->view || e.index != 0) return e;
+    e = node.inputs[0];
   }
 }
 
@@ -74,7 +73,7 @@ void ExpectNoOverlap(const Graph& graph, const MemoryPlan& plan) {
           b.place.offset + b.bytes <= a.place.offset)
         continue;
       const bool in_place = a.last == b.first && a.first < b.first;
-      EXPECT_TRUE(in_place || IsViewOf(graph, b.entry, a.entry))
+      EXPECT_TRUE(in_place || RootOf(graph, a.entry) == RootOf(graph, b.entry))
           << "values " << a.entry.node << '.' << a.entry.index << " and "
           << b.entry.node << '.' << b.entry.index << " overlap\n"
           << Dump(graph);

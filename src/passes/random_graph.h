@@ -16,7 +16,8 @@ class RandomGraph {
  public:
   explicit RandomGraph(uint32_t seed) : random_(seed) {}
 
-  // A group of several outputs over the variables x0, x1, x2.
+  // A group of several outputs over the variables x0, x1, x2, and of w0, w1 where
+  // operators have weights.
   Symbol Make(int nodes) {
     for (int i = 0; i < 3; ++i)
       values_.push_back(Symbol::Variable("x" + std::to_string(i)));
@@ -42,7 +43,7 @@ class RandomGraph {
   static Symbol Output(const Symbol& s, size_t i) { return Symbol({s.outputs()[i]}); }
 
   void Add() {
-    switch (Number(16)) {
+    switch (Number(18)) {
       case 0:
         return Keep(Call("elemwise_add", {Pick(), Pick()}));
       case 1:
@@ -91,14 +92,37 @@ class RandomGraph {
         Symbol a = Call("elemwise_sub", {x, y}), b = Call("elemwise_sub", {x, y});
         return Keep(Call("elemwise_mul", {Call("sin", {a}), Call("cos", {b})}));
       }
+      case 15:
+        return Keep(Dense());
+      case 16:
+        return Keep(Normalised(Number(2) == 0 ? Dense() : Pick()));
       default:
         return Keep(Call("add_n", {Pick(), Pick(), Pick()}));
     }
+  }
+  // Functions of what is mostly a parameter.
+  Symbol Weight() {
+    if (Number(8) == 0) return Pick();
+    Symbol w = weights_[static_cast<size_t>(Number(2))];
+    return Number(2) == 0 ? w : Call("tanh", {w});
+  }
+  Symbol Vector() { return Call("max", {Weight()}, {{"axis", "0"}}); }
+  Symbol Dense() {
+    const SymbolAttrs units{{"num_hidden", "4"}, {"no_bias", "True"}};
+    if (Number(2) == 0) return Call("FullyConnected", {Pick(), Weight()}, units);
+    return Call("FullyConnected", {Pick(), Weight(), Vector()}, {{"num_hidden", "4"}});
+  }
+  Symbol Normalised(const Symbol& x) {
+    return Output(
+        Call("BatchNorm", {x, Vector(), Vector(), Vector(), Call("square", {Vector()})},
+             {{"use_global_stats", "True"}, {"fix_gamma", "False"}, {"eps", "0.5"}}),
+        0);
   }
   void Keep(Symbol x) { values_.push_back(std::move(x)); }
 
   std::mt19937 random_;
   std::vector<Symbol> values_;
+  const Symbol weights_[2] = {Symbol::Variable("w0"), Symbol::Variable("w1")};
   int next_ = 0;
 };
 

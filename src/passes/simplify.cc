@@ -5,42 +5,10 @@
 #include <string>
 #include <unordered_map>
 
+#include "passes/rewriter.h"
+
 namespace plait {
 namespace {
-
-// Copies a graph node by node, with values replaced by others on the way.
-class Rewriter {
- public:
-  explicit Rewriter(const Graph& from) : from_(from), moved_(from.size()) {}
-
-  // The node with its inputs in the new graph.
-  GraphNode Moved(int id) const {
-    GraphNode node = from_.nodes[id];
-    for (GraphEntry& e : node.inputs) e = moved_[e.node][e.index];
-    return node;
-  }
-  void Keep(int id) { Keep(id, Moved(id)); }
-  void Keep(int id, GraphNode node) {
-    const int place = static_cast<int>(to_.size());
-    for (int i = 0; i < static_cast<int>(node.outputs.size()); ++i)
-      moved_[id].push_back({place, i});
-    to_.Add(std::move(node));
-  }
-  void Replace(int id, SmallVector<GraphEntry, 1> values) {
-    moved_[id] = std::move(values);
-  }
-  Graph Finish() {
-    for (int id : from_.inputs) to_.inputs.push_back(moved_[id][0].node);
-    for (GraphEntry e : from_.outputs) to_.outputs.push_back(moved_[e.node][e.index]);
-    return std::move(to_);
-  }
-  const Graph& to() const { return to_; }
-
- private:
-  const Graph& from_;
-  Graph to_;
-  std::vector<SmallVector<GraphEntry, 1>> moved_;
-};
 
 // `x` is what the node reads. A copy may also stretch it.
 bool IsIdentity(const GraphNode& node, const Spec& x) {
@@ -49,8 +17,9 @@ bool IsIdentity(const GraphNode& node, const Spec& x) {
          node.outputs[0].dtype == x.dtype && node.outputs[0].shape == x.shape;
 }
 
-// A text that is equal for equal calls; empty for calls that must stay apart.
-std::string KeyOf(const GraphNode& node) {
+}  // namespace
+
+std::string KeyOfCall(const GraphNode& node) {
   if (node.is_input() || node.op->random || node.op->IsHost(*node.params) ||
       !node.mutates.empty())
     return "";
@@ -65,8 +34,6 @@ std::string KeyOf(const GraphNode& node) {
     key += '|' + FormatAttr(field.access->Get(node.params->get()));
   return key;
 }
-
-}  // namespace
 
 Graph Prune(const Graph& graph) {
   std::vector<bool> needed(graph.size(), false);
@@ -101,7 +68,7 @@ Graph MergeEqual(const Graph& graph) {
   std::unordered_map<std::string, int> known;
   for (size_t id = 0; id < graph.size(); ++id) {
     GraphNode node = rewriter.Moved(static_cast<int>(id));
-    const std::string key = KeyOf(node);
+    const std::string key = KeyOfCall(node);
     const int place = static_cast<int>(rewriter.to().size());
     if (!key.empty()) {
       const auto [it, fresh] = known.emplace(key, place);

@@ -3,6 +3,8 @@
 #ifndef PLAIT_PASSES_SIMPLIFY_H_
 #define PLAIT_PASSES_SIMPLIFY_H_
 
+#include <string>
+
 #include "graph/graph.h"
 
 namespace plait {
@@ -17,6 +19,10 @@ Graph RemoveIdentities(const Graph& graph);
 // Nodes of the same operator, parameters and inputs become one. Nodes that draw random
 // numbers, write inputs or call the host language stay.
 Graph MergeEqual(const Graph& graph);
+
+// A text that is equal for equal calls; empty for calls that must stay apart. It may
+// hold the address of the node's parameters: compare while they live.
+std::string KeyOfCall(const GraphNode& node);
 
 }  // namespace plait
 

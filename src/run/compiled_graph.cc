@@ -8,7 +8,10 @@
 #include "base/options.h"
 #include "passes/casts.h"
 #include "passes/epilogue.h"
+#include "passes/fold_batch_norm.h"
 #include "passes/fuse.h"
+#include "passes/hoist.h"
+#include "passes/parameters.h"
 #include "passes/pool_index.h"
 #include "passes/recompute.h"
 #include "passes/simplify.h"
@@ -38,6 +41,25 @@ void SetMutations(Graph& graph, bool training) {
   }
 }
 
+bool HasBackward(const Graph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                     [](const GraphNode& node) { return node.backward; });
+}
+
+// Leaves the rest in `graph`. Null where there is nothing to hoist.
+Ref<Prologue> HoistInto(Graph& graph, const std::vector<bool>& parameters,
+                        const CompileOptions& options) {
+  Hoisted hoisted = Hoist(graph, parameters);
+  if (hoisted.prologue.outputs.empty()) return nullptr;
+  CompileOptions own;
+  own.disabled = options.disabled;
+  DumpAfter("hoist: prologue", hoisted.prologue);
+  graph = std::move(hoisted.graph);
+  return options.prologues->Get(hoisted.prologue, hoisted.sources, [&] {
+    return CompiledGraph::Compile(hoisted.prologue, own);
+  });
+}
+
 }  // namespace
 
 Ref<const CompiledGraph> CompiledGraph::Compile(Graph graph,
@@ -64,6 +86,15 @@ Ref<const CompiledGraph> CompiledGraph::Compile(Graph graph,
     graph = plait::Prune(MergeEqual(graph));
     DumpAfter("cse", graph);
   }
+  const bool hoists = options.prologues != nullptr && enabled("hoist") &&
+                      !options.training && !HasBackward(graph);
+  const std::vector<bool> parameters =
+      hoists ? ParameterInputs(graph) : std::vector<bool>(graph.inputs.size(), false);
+  if (enabled("fold_bn")) {
+    graph = plait::Prune(
+        FoldBatchNorms(graph, options.training, FromParameters(graph, parameters)));
+    DumpAfter("fold_bn", graph);
+  }
   if (enabled("pool_index")) {
     graph = NotePoolIndices(graph);
     DumpAfter("pool_index", graph);
@@ -77,15 +108,22 @@ Ref<const CompiledGraph> CompiledGraph::Compile(Graph graph,
     graph = plait::Prune(JoinEpilogues(graph));
     DumpAfter("epilogue", graph);
   }
+  Ref<Prologue> prologue;
+  if (hoists) {
+    prologue = HoistInto(graph, parameters, options);
+    DumpAfter("hoist", graph);
+  }
   graph = Fuse(graph, enabled("fuse"));
   DumpAfter("fuse", graph);
-  return Ref<const CompiledGraph>(new CompiledGraph(std::move(graph), options, {}));
+  return Ref<const CompiledGraph>(
+      new CompiledGraph(std::move(graph), options, std::move(prologue), {}));
 }
 
 CompiledGraph::CompiledGraph(Graph graph, const CompileOptions& options,
-                             std::vector<int64_t> workspaces)
+                             Ref<Prologue> prologue, std::vector<int64_t> workspaces)
     : options_(options),
       graph_(std::move(graph)),
+      prologue_(std::move(prologue)),
       workspaces_(std::move(workspaces)),
       plan_(
           PlanMemory(graph_, {options.strategy, options.input_of_output, workspaces_})),
@@ -118,7 +156,13 @@ Ref<const CompiledGraph> CompiledGraph::Replanned() const {
   for (const auto& bytes : needed_)
     workspaces.push_back(bytes.load(std::memory_order_relaxed));
   return Ref<const CompiledGraph>(
-      new CompiledGraph(graph_, options_, std::move(workspaces)));
+      new CompiledGraph(graph_, options_, prologue_, std::move(workspaces)));
+}
+
+double CompiledGraph::ForwardCost() const {
+  double cost = 0;
+  for (const Segment& segment : parts_[0].segments) cost += segment.cost;
+  return cost;
 }
 
 int CompiledGraph::BaseOf(const ValuePlace& place) const {
@@ -148,6 +192,18 @@ void CompiledGraph::MakeSteps() {
     AddOnce(segment.reads, from);
     AddOnce(segment.writes, to);
   }
+  if (!prologue_) return;
+  for (Segment& segment : parts_[0].segments) ReadSources(segment);
+}
+
+// What a segment reads of the prologue's values, it reads of the parameters.
+void CompiledGraph::ReadSources(Segment& segment) const {
+  const auto is_kept = [&](int base) {
+    return base >= InputBase(FirstKept()) && base < OutputBase(0);
+  };
+  segment.uses_kept = std::erase_if(segment.reads, is_kept) > 0;
+  if (!segment.uses_kept) return;
+  for (int source : prologue_->sources()) AddOnce(segment.reads, InputBase(source));
 }
 
 void CompiledGraph::MakeStep(const GraphNode& node, int id, Part& part) {

@@ -9,6 +9,7 @@
 #define PLAIT_RUN_COMPILED_GRAPH_H_
 
 #include <atomic>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "graph/graph.h"
 #include "ndarray/ndarray.h"
 #include "passes/memory_plan.h"
+#include "run/prologue.h"
 
 namespace plait {
 
@@ -26,11 +28,14 @@ struct CompileOptions {
   std::vector<std::string> disabled;  // passes by name: cse, identity, fuse
   std::vector<int> input_of_output;   // see PlanMemory
   int64_t budget = -1;                // of bytes, see Recompute; -1: PLAIT_RECOMPUTE's
+  // Where values that follow from parameters are kept, see Prologue; null: nowhere.
+  std::shared_ptr<PrologueSet> prologues;
 };
 
 class CompiledGraph : public RefCounted<CompiledGraph> {
  public:
-  // REQUIRES: fully inferred.
+  // REQUIRES: fully inferred. The inputs are the graph's; a GraphCall fills in those
+  // that follow them.
   static Ref<const CompiledGraph> Compile(Graph graph, const CompileOptions& options);
 
   const Graph& graph() const { return graph_; }
@@ -41,6 +46,8 @@ class CompiledGraph : public RefCounted<CompiledGraph> {
   // the same graph with that memory planned into the arena, where it costs less: there
   // is often room beside the values that are alive.
   Ref<const CompiledGraph> Replanned() const;
+
+  double ForwardCost() const;  // estimated time, in nanoseconds
 
  private:
   friend class GraphCall;
@@ -76,24 +83,32 @@ class CompiledGraph : public RefCounted<CompiledGraph> {
     double cost = 0;
     std::vector<int> reads, writes;  // bases
     std::vector<Copy> copies;
+    bool uses_kept = false;  // values of the prologue; then it reads its sources
   };
   struct Part {
     std::vector<Segment> segments;
     int num_random = 0;
   };
 
-  CompiledGraph(Graph graph, const CompileOptions& options,
+  CompiledGraph(Graph graph, const CompileOptions& options, Ref<Prologue> prologue,
                 std::vector<int64_t> workspaces);
   void MakeSteps();
+  void ReadSources(Segment& segment) const;
   void NoteWorkspace(const Step& step, size_t bytes) const;
   void NoteRun(const Segment& segment) const;
   void MakeStep(const GraphNode& node, int id, Part& part);
   int BaseOf(const ValuePlace& place) const;
   int InputBase(int i) const { return 1 + i; }
+  // Inputs before these are the caller's.
+  int FirstKept() const {
+    const int kept = prologue_ ? prologue_->num_values() : 0;
+    return static_cast<int>(graph_.inputs.size()) - kept;
+  }
   int OutputBase(int i) const { return 1 + static_cast<int>(graph_.inputs.size()) + i; }
 
   const CompileOptions options_;
   const Graph graph_;
+  const Ref<Prologue> prologue_;           // null: none
   const std::vector<int64_t> workspaces_;  // by node, as planned; empty: none are
   MemoryPlan plan_;
   std::vector<Step> steps_;

@@ -88,6 +88,7 @@ Executor::Compiled Executor::Compile(bool is_train, bool gradients) const {
   CompileOptions options;
   GradientResult result;
   options.training = is_train;
+  options.prologues = prologues_;
   if (gradients) {
     GradientRequest request;
     request.training = is_train;

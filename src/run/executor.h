@@ -96,6 +96,7 @@ class Executor {
   std::vector<NDArray> ones_;  // by output, made when they are needed
   Monitor monitor_;
   bool monitor_inputs_ = false;
+  const std::shared_ptr<PrologueSet> prologues_ = std::make_shared<PrologueSet>();
 };
 
 }  // namespace plait

@@ -31,12 +31,25 @@ class GraphOperation final : public Operation {
   SmallVector<char*, 16> bases;
   SmallVector<RandomStream, 2> streams;
   SmallVector<Ref<Chunk>, 16> chunks;
+  SmallVector<PrologueSource, 16> sources;
   struct Written {
     void* data;
     DType dtype;
     int64_t size;
   };
   SmallVector<Written, 4> written;
+
+  // Where the prologue's values are goes into `bases`. REQUIRES: the sources' Vars are
+  // held.
+  static Ref<const KeptValues> Place(const CompiledGraph& graph,
+                                     PrologueSources sources, std::span<char*> bases,
+                                     Ref<const KeptValues> known = {}) {
+    if (!known || !known->Matches(sources)) known = graph.prologue_->Get(sources);
+    const int first = graph.InputBase(graph.FirstKept());
+    for (size_t i = 0; i < known->values.size(); ++i)
+      bases[first + static_cast<int>(i)] = static_cast<char*>(known->values[i].data());
+    return known;
+  }
 
   // All that is needed to run a segment.
   static void Run(const CompiledGraph& graph, const CompiledGraph::Segment& segment,
@@ -84,6 +97,8 @@ class GraphOperation final : public Operation {
   void Run() override {
     if (lane == Lane::kCallback) HeldChunks() = chunks;
     try {
+      Ref<const KeptValues> kept;
+      if (segment->uses_kept) kept = Place(*graph, sources, bases);
       Run(*graph, *segment, bases, streams);
     } catch (...) {
       HeldChunks() = {};
@@ -180,10 +195,21 @@ void GraphCall::Run(PartName name) {
         AddOnce(reads, var);
       bases[base] = static_cast<char*>(x.data());
     }
-    if (segment.lane == Lane::kCompute && segment.cost <= kInlineNanoseconds &&
+    SmallVector<PrologueSource, 16> sources;
+    Ref<const KeptValues> kept;
+    double cost = segment.cost;
+    if (segment.uses_kept) {
+      for (int source : g.prologue_->sources())
+        sources.push_back({inputs[source].body()->chunk.get(),
+                           static_cast<char*>(inputs[source].data())});
+      kept = g.prologue_->Find(sources);
+      if (!kept) cost += g.prologue_->cost();
+    }
+    if (segment.lane == Lane::kCompute && cost <= kInlineNanoseconds &&
         engine.TryBegin(reads, writes)) {
       const InlineTimer timer("graph");
       try {
+        if (segment.uses_kept) kept = GraphOperation::Place(g, sources, bases, kept);
         std::optional<ScopedBlocking> blocking;
         if (segment.cost > kBlockingNanoseconds) blocking.emplace();
         GraphOperation::Run(g, segment, bases, streams);
@@ -203,6 +229,7 @@ void GraphCall::Run(PartName name) {
     op->segment = &segment;
     op->lane = segment.lane;
     op->bases = bases;
+    op->sources = sources;
     op->streams = streams;
     for (const auto* list : {&segment.reads, &segment.writes}) {
       for (int base : *list) {

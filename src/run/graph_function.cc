@@ -70,7 +70,7 @@ std::shared_ptr<const GraphFunction::Variant> GraphFunction::Get(
   Specs specs;
   for (const NDArray& x : inputs) specs.push_back({x.shape(), x.dtype()});
   std::shared_ptr<const Variant> variant =
-      CompileVariant(graph_, std::move(specs), training, wanted, name_);
+      CompileVariant(graph_, std::move(specs), training, wanted, name_, prologues_);
   const std::lock_guard lock(mutex_);
   // Inputs of ever new shapes must not fill the memory with graphs.
   constexpr size_t kMostVariants = 64;

@@ -43,6 +43,7 @@ class GraphFunction : public RefCounted<GraphFunction> {
 
   const Graph graph_;
   const std::string name_;
+  const std::shared_ptr<PrologueSet> prologues_ = std::make_shared<PrologueSet>();
   std::mutex mutex_;
   std::vector<std::shared_ptr<const Variant>> variants_;  // under mutex_
 };

@@ -105,6 +105,7 @@ Result RunCompiled(const Case& c, const CompileOptions& given, bool gradients) {
   // Garbage shows what is not written, or read too early.
   for (NDArray& y : call.outputs) y = Make({4, 4}, Numbers(16, 1e30));
   call.Run(GraphCall::kForward);
+  if (!gradients) call.Run(GraphCall::kForward);  // with kept values
   Result result;
   for (size_t k = 0; k < c.graph.outputs.size(); ++k)
     result.outputs.push_back(ValuesOf(call.outputs[k]));
@@ -138,7 +139,13 @@ TEST_P(RandomGraphs, GiveTheSameWithEachPassAndEachStrategy) {
     const Case c = CaseOf(seed);
     const Result expected = RunOneByOne(c);
     const std::vector<std::vector<std::string>> offs = {
-        {}, {"fuse"}, {"identity"}, {"cse"}, {"fuse", "identity", "cse"}};
+        {},
+        {"fuse"},
+        {"identity"},
+        {"cse"},
+        {"hoist"},
+        {"fold_bn"},
+        {"fuse", "identity", "cse", "hoist", "fold_bn"}};
     for (const auto& off : offs) {
       for (PlanStrategy strategy : {PlanStrategy::kNone, PlanStrategy::kInplace,
                                     PlanStrategy::kCoShare, PlanStrategy::kBoth}) {
@@ -151,6 +158,7 @@ TEST_P(RandomGraphs, GiveTheSameWithEachPassAndEachStrategy) {
           CompileOptions options;
           options.disabled = off;
           options.strategy = strategy;
+          options.prologues = std::make_shared<PrologueSet>();
           const Result got = RunCompiled(c, options, gradients);
           Compare(got.outputs, expected.outputs);
           if (gradients) Compare(got.gradients, expected.gradients);

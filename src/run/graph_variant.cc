@@ -3,6 +3,7 @@
 #include "run/graph_variant.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "graph/math.h"
 #include "graph/trace.h"
@@ -11,10 +12,9 @@
 
 namespace plait {
 
-std::shared_ptr<const GraphVariant> CompileVariant(Graph graph, Specs specs,
-                                                   bool training,
-                                                   const std::vector<bool>& wanted,
-                                                   const std::string& name) {
+std::shared_ptr<const GraphVariant> CompileVariant(
+    Graph graph, Specs specs, bool training, const std::vector<bool>& wanted,
+    const std::string& name, std::shared_ptr<PrologueSet> prologues) {
   auto variant = std::make_shared<GraphVariant>();
   variant->training = training;
   variant->wanted = wanted;
@@ -27,6 +27,7 @@ std::shared_ptr<const GraphVariant> CompileVariant(Graph graph, Specs specs,
         ": shapes do not follow from the inputs; ", missing, " are unknown");
   CompileOptions options;
   options.training = training;
+  options.prologues = std::move(prologues);
   if (!wanted.empty()) {
     GradientRequest request;
     request.wanted = wanted;

@@ -20,11 +20,11 @@ struct GraphVariant {
   std::vector<int> gradient_of;  // by output after the graph's: which input
 };
 
-// `name` stands in errors. Every wanted input gets a gradient: zeros where none flows.
-std::shared_ptr<const GraphVariant> CompileVariant(Graph graph, Specs specs,
-                                                   bool training,
-                                                   const std::vector<bool>& wanted,
-                                                   const std::string& name);
+// `name` stands in errors. `prologues`: see CompileOptions. Every wanted input gets a
+// gradient: zeros where none flows.
+std::shared_ptr<const GraphVariant> CompileVariant(
+    Graph graph, Specs specs, bool training, const std::vector<bool>& wanted,
+    const std::string& name, std::shared_ptr<PrologueSet> prologues = nullptr);
 
 }  // namespace plait
 

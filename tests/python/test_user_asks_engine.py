@@ -146,9 +146,11 @@ def test_one_network_serves_many_threads():  # E9
     for hybrid in (False, True):
         if hybrid:
             net.hybridize()
+            plain, expected = expected, net(x).asnumpy()
+            np.testing.assert_allclose(expected, plain, rtol=1e-5, atol=1e-6)
         wrong = []
 
-        def work(wrong=wrong):
+        def work(wrong=wrong, expected=expected):
             try:
                 for _ in range(200):
                     if not (net(x).asnumpy() == expected).all():
