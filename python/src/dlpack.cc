@@ -68,6 +68,7 @@ struct Exported {
 
 void DeleteExported(DLManagedTensor* tensor) {
   auto* exported = static_cast<Exported*>(tensor->manager_ctx);
+  NoteWrite(exported->array.body()->chunk);
   EndLending(exported->array.chunk());
   delete exported;
 }

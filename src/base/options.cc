@@ -33,8 +33,8 @@ constexpr std::array<OptionInfo, kCount> kTable = {{
     {"PLAIT_PROFILE", nullptr, "", "A file: profile from the start, write it at exit."},
     {"PLAIT_DUMP", nullptr, "", "passes: print every graph after each pass."},
     {"PLAIT_DISABLE", nullptr, "",
-     "Passes over graphs that are left out, separated by commas: identity, cse, "
-     "fold_bn, pool_index, recompute, epilogue, hoist, fuse."},
+     "Passes over graphs that are left out, separated by commas: identity, casts, "
+     "cse, fold_bn, pool_index, recompute, epilogue, hoist, fuse."},
     {"PLAIT_RECOMPUTE", "MXNET_BACKWARD_DO_MIRROR", "0",
      "Bytes of values that a graph may hold in training; cheap ones beyond are "
      "computed "

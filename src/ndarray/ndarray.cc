@@ -6,6 +6,7 @@
 
 #include "base/blocking.h"
 #include "engine/engine.h"
+#include "ndarray/outside.h"
 
 namespace plait {
 namespace {
@@ -111,10 +112,19 @@ void NDArray::CopyFromHost(const void* src) const {
     engine.End({}, {&var, 1});
     return;
   }
-  // An operation that writes it is the caller, or somebody reads it already. The Var
-  // must tell all who come later that there is something new.
-  auto note = MakeOperation("copy_from_host", [chunk = body_->chunk] {});
-  engine.Push(std::move(note), {}, {&var, 1});
+  // An operation that writes it is the caller, or somebody reads it already. All who
+  // come later must see that there is something new.
+  NoteWrite(body_->chunk);
+}
+
+void NoteWrite(const Ref<Chunk>& chunk) {
+  Engine& engine = Engine::Get();
+  Var* const var = &chunk->var();
+  if (engine.TryBegin({}, {&var, 1})) {
+    engine.End({}, {&var, 1});
+  } else {
+    engine.Push(MakeOperation("note_write", [chunk] {}), {}, {&var, 1});
+  }
 }
 
 std::ostream& operator<<(std::ostream& out, const NDArray& a) {

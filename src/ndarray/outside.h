@@ -13,9 +13,13 @@ namespace plait {
 // The chunk borrows its memory, or is lent to another library now.
 bool IsKnownOutside(const Chunk& chunk);
 
-// Another library may use the memory from here on until as many calls of EndLending.
+// Another library may use the memory from here on until as many calls of EndLending. It
+// may have written: call NoteWrite before the end.
 void BeginLending(const Chunk& chunk);
 void EndLending(const Chunk& chunk) noexcept;
+
+// Gives the memory a new version, after the reads and writes that were pushed so far.
+void NoteWrite(const Ref<Chunk>& chunk);
 
 }  // namespace plait
 

@@ -100,6 +100,7 @@ def test_copies_on_several_devices():
 
 def test_memory_of_other_libraries():
     numbers = np.ones((1, 4), "float32")
+
     class Doubled(gluon.HybridBlock):
         def hybrid_forward(self, F, x, weight):
             return F.FullyConnected(x, weight * 2, num_hidden=1, no_bias=True)
