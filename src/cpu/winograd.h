@@ -23,7 +23,7 @@
 namespace plait::cpu {
 
 // Channels that lie side by side: the float lanes of this processor's vectors (16 with
-// AVX-512, 8 with AVX2, else 4).
+// AVX-512, 8 with AVX2, 4 with NEON, 1 without vectors).
 int64_t WinogradBlock();
 
 // Whether the functions below take it: two spatial axes, filters of 3 x 3, stride and
@@ -50,6 +50,10 @@ void WinogradForward(const ConvProblem& p, const float* x, const float* weight,
 // Overwrites dx; weight and `u` as above.
 void WinogradBackwardData(const ConvProblem& p, const float* dy, const float* weight,
                           const float* u, float* dx);
+
+// Overwrites dweight and, unless it is nullptr, dbias (both plain).
+void WinogradBackwardWeight(const ConvProblem& p, const float* x, const float* dy,
+                            float* dweight, float* dbias);
 
 }  // namespace plait::cpu
 

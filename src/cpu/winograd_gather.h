@@ -31,15 +31,13 @@ struct Values {
   int64_t stride;
 };
 
-// The values of the tiles of one panel of rows and one block of channels:
-// (point, panel, block, tile of the panel). Tiles of the panels begin at `first`.
-HWY_NOINLINE inline void GatherPanel(const WinogradPass& p, const float* x,
-                                     int64_t blocks, int64_t block,
-                                     const RowPanels& rows, int64_t panel,
-                                     int64_t first, const Values& values) {
-  const int64_t row = p.in_w * kBlock, n = rows.Rows(panel);
-  float* to = values.data + (rows.First(panel) * blocks + block * n) * kBlock;
-  WinogradTile tile(p, first + rows.First(panel));
+// The values of `n` tiles from the number `first` on of one block of channels: those of
+// a point side by side at `to`, the points' `stride` apart.
+HWY_NOINLINE inline void GatherData(const WinogradPass& p, const float* x,
+                                    int64_t blocks, int64_t block, int64_t first,
+                                    int64_t n, float* to, int64_t stride) {
+  const int64_t row = p.in_w * kBlock;
+  WinogradTile tile(p, first);
   for (int64_t i = 0; i < n; ++i, tile.Next(p), to += kBlock) {
     const float* plane = x + (tile.n * blocks + block) * p.in_h * row;
     const int64_t top = tile.y * kOut - p.pad_h, left = tile.x * kOut - p.pad_w;
@@ -51,11 +49,30 @@ HWY_NOINLINE inline void GatherPanel(const WinogradPass& p, const float* x,
     pixels.first = static_cast<int>(std::max<int64_t>(0, -left));
     pixels.last = static_cast<int>(std::min<int64_t>(kIn, p.in_w - left));
     if (top >= 0 && left >= 0 && top + kIn <= p.in_h && left + kIn <= p.in_w) {
-      DataTile<true>(pixels, to, values.stride);
+      DataTile<true>(pixels, to, stride);
     } else {
-      DataTile<false>(pixels, to, values.stride);
+      DataTile<false>(pixels, to, stride);
     }
   }
+}
+
+// The same of dy. Writes the sums of dy's channels to `sums`.
+HWY_NOINLINE inline void GatherGradient(const WinogradPass& p, const float* dy,
+                                        int64_t blocks, int64_t block, int64_t first,
+                                        int64_t n, float* to, int64_t stride,
+                                        float* sums) {
+  const Tag d;
+  const int64_t row = p.out_w * kBlock;
+  V sum = hn::Zero(d);
+  WinogradTile tile(p, first);
+  for (int64_t i = 0; i < n; ++i, tile.Next(p), to += kBlock) {
+    const float* from = dy +
+                        ((tile.n * blocks + block) * p.out_h + tile.y * kOut) * row +
+                        tile.x * kOut * kBlock;
+    const int64_t h = p.out_h - tile.y * kOut, w = p.out_w - tile.x * kOut;
+    sum = hn::Add(sum, GradientTile(from, row, h, w, to, stride));
+  }
+  hn::StoreU(sum, d, sums);
 }
 
 }  // namespace winograd

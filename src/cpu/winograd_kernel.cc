@@ -130,8 +130,10 @@ class Convolution {
     const Values values{v, Values::Stride(count * plan_.in_blocks)};
     ParallelFor(plan_.in_blocks * rows.count, 8, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        GatherPanel(p_, c_.x, plan_.in_blocks, i / rows.count, rows, i % rows.count,
-                    first, values);
+        const int64_t panel = i % rows.count, block = i / rows.count;
+        const int64_t row = rows.First(panel), n = rows.Rows(panel);
+        GatherData(p_, c_.x, plan_.in_blocks, block, first + row, n,
+                   v + (row * plan_.in_blocks + block * n) * kBlock, values.stride);
       }
     });
     const int64_t cuts =

@@ -191,6 +191,47 @@ TEST(Winograd, BackwardDataEqualsThePlainLoop) {
   });
 }
 
+TEST(Winograd, BackwardWeightEqualsThePlainLoop) {
+  ForEachCase([](const Case& c) {
+    Doubles weight(c.b.weight.size()), bias(c.b.bias.size());
+    ForEachProduct(c.p, [&](int64_t x, int64_t w, int64_t o) {
+      weight[w] += double{c.b.dy[o]} * c.b.x[x];
+    });
+    for (size_t i = 0; i < c.b.dy.size(); ++i) {
+      bias[static_cast<int64_t>(i) / c.p.OutSize() % c.p.out_channels] += c.b.dy[i];
+    }
+    return [=, &c] {
+      const Blocked x = BlockedX(c.p, c.b.x), dy = BlockedY(c.p, c.b.dy);
+      std::vector<float> dw(weight.size(), NAN), db(bias.size(), NAN);
+      WinogradBackwardWeight(c.p, x.data(), dy.data(), dw.data(), db.data());
+      ExpectNear(dw, weight, kTolerance, "dweight");
+      ExpectNear(db, bias, kTolerance, "dbias");
+      std::fill(dw.begin(), dw.end(), NAN);
+      WinogradBackwardWeight(c.p, x.data(), dy.data(), dw.data(), nullptr);
+      ExpectNear(dw, weight, kTolerance, "dweight without dbias");
+    };
+  });
+}
+
+TEST(Winograd, BackwardWeightOfManyTilesAndFiltersEqualsTheOneInFloat64) {
+  for (const ConvProblem& p :
+       {Plain(2, 3, 70, 71, 5, 3, 1, 1), Plain(3, 150, 38, 38, 200, 3, 1, 1)}) {
+    const Case c(p);
+    const Doubles plain_x(c.b.x.begin(), c.b.x.end());
+    const Doubles plain_dy(c.b.dy.begin(), c.b.dy.end());
+    Doubles weight(c.b.weight.size());
+    ConvBackwardWeight<double>(p, plain_x.data(), plain_dy.data(), weight.data(),
+                               nullptr, ConvAlgorithm::kGemm);
+    const Blocked x = BlockedX(p, c.b.x), dy = BlockedY(p, c.b.dy);
+    std::vector<float> dw(weight.size(), NAN);
+    for (const int threads : {1, 4}) {
+      const ScopedComputeThreads scope(threads);
+      WinogradBackwardWeight(p, x.data(), dy.data(), dw.data(), nullptr);
+      ExpectNear(dw, weight, kTolerance, "dweight");
+    }
+  }
+}
+
 TEST(Winograd, GivesTheSameBitsForAnyNumberOfThreads) {
   const Case c(Plain(3, 40, 30, 30, 50, 3, 1, 1));
   const Blocked x = BlockedX(c.p, c.b.x);
@@ -198,12 +239,18 @@ TEST(Winograd, GivesTheSameBitsForAnyNumberOfThreads) {
   Blocked expected = BlockedY(c.p, c.b.dy), y = expected;
   WinogradForward(c.p, x.data(), nullptr, u.data(), nullptr, nullptr, false,
                   expected.data());
+  const Blocked dy = expected;
+  std::vector<float> expected_dw(c.b.weight.size()), dw = expected_dw, db(50), db1(50);
+  WinogradBackwardWeight(c.p, x.data(), dy.data(), expected_dw.data(), db1.data());
   for (const int threads : {2, 3, 7, 40}) {
     const ScopedComputeThreads scope(threads);
     y.Fill(NAN);
     WinogradForward(c.p, x.data(), nullptr, u.data(), nullptr, nullptr, false,
                     y.data());
     EXPECT_TRUE(expected == y) << threads;
+    WinogradBackwardWeight(c.p, x.data(), dy.data(), dw.data(), db.data());
+    EXPECT_EQ(expected_dw, dw);
+    EXPECT_EQ(db1, db);
   }
 }
 

@@ -66,17 +66,38 @@ HWY_INLINE void TransformResult(const V (&m)[6], V (&y)[4]) {
   y[3] = hn::MulAdd(Const(kB3), ob, hn::MulAdd(Const(kA3), oa, m[5]));
 }
 
-// Of three taps of a filter the values at the points, over the products of the points'
-// differences.
+// The same transposed: of four pixels of dy the values at the points.
+HWY_INLINE void TransformGradient(const V (&y)[4], V (&m)[6]) {
+  m[0] = y[0];
+  PlusMinus(hn::MulAdd(Const(kA2), y[2], y[0]), hn::MulAdd(Const(kA2), y[3], y[1]), kA,
+            &m[1], &m[2]);
+  PlusMinus(hn::MulAdd(Const(kB2), y[2], y[0]), hn::MulAdd(Const(kB2), y[3], y[1]), kB,
+            &m[3], &m[4]);
+  m[5] = y[3];
+}
+
+// One over the products of a point's differences to the others.
+inline constexpr float kN0 = 1 / (kA2 * kB2), kNa = 1 / (2 * kA2 * (kA2 - kB2)),
+                       kNb = 1 / (2 * kB2 * (kB2 - kA2));
+
+// Of three taps of a filter the values at the points, over those products.
 HWY_INLINE void TransformFilter(const V (&g)[3], V (&u)[6]) {
-  constexpr float kN0 = 1 / (kA2 * kB2), kNa = 1 / (2 * kA2 * (kA2 - kB2)),
-                  kNb = 1 / (2 * kB2 * (kB2 - kA2));
   u[0] = hn::Mul(Const(kN0), g[0]);
   PlusMinus(hn::Mul(Const(kNa), hn::MulAdd(Const(kA2), g[2], g[0])), g[1], kNa * kA,
             &u[1], &u[2]);
   PlusMinus(hn::Mul(Const(kNb), hn::MulAdd(Const(kB2), g[2], g[0])), g[1], kNb * kB,
             &u[3], &u[4]);
   u[5] = g[2];
+}
+
+// The same transposed: of the values at the points the gradient of three taps.
+HWY_INLINE void TransformTaps(const V (&m)[6], V (&g)[3]) {
+  const V ea = hn::Add(m[1], m[2]), oa = hn::Sub(m[1], m[2]);
+  const V eb = hn::Add(m[3], m[4]), ob = hn::Sub(m[3], m[4]);
+  g[0] =
+      hn::MulAdd(Const(kN0), m[0], hn::MulAdd(Const(kNa), ea, hn::Mul(Const(kNb), eb)));
+  g[1] = hn::MulAdd(Const(kNa * kA), oa, hn::Mul(Const(kNb * kB), ob));
+  g[2] = hn::MulAdd(Const(kNa * kA2), ea, hn::MulAdd(Const(kNb * kB2), eb, m[5]));
 }
 
 // Where the pixels of a tile are: row i at row[i]. Columns outside [first, last) and
@@ -145,6 +166,58 @@ HWY_INLINE void ResultTile(const float* HWY_RESTRICT m, int64_t stride, Store&& 
     TransformResult(t[i], out);
 #pragma GCC unroll 4
     for (int j = 0; j < 4; ++j) store(i, j, out[j]);
+  }
+}
+
+// Of 4 x 4 pixels, of which `rows` x `columns` exist, value i to to + i * stride.
+// Returns the sum of the pixels.
+HWY_INLINE V GradientTile(const float* HWY_RESTRICT y, int64_t row, int64_t rows,
+                          int64_t columns, float* HWY_RESTRICT to, int64_t stride) {
+  const Tag d;
+  V t[6][4], sum = hn::Zero(d);
+#pragma GCC unroll 4
+  for (int j = 0; j < 4; ++j) {
+    V in[4], out[6];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      in[i] = i < rows && j < columns ? hn::LoadU(d, y + i * row + j * kBlock)
+                                      : hn::Zero(d);
+    }
+    sum = hn::Add(sum, hn::Add(hn::Add(in[0], in[1]), hn::Add(in[2], in[3])));
+    TransformGradient(in, out);
+#pragma GCC unroll 6
+    for (int i = 0; i < 6; ++i) t[i][j] = out[i];
+  }
+#pragma GCC unroll 6
+  for (int i = 0; i < 6; ++i) {
+    V out[6];
+    TransformGradient(t[i], out);
+#pragma GCC unroll 6
+    for (int j = 0; j < 6; ++j) hn::StoreU(out[j], d, to + (6 * i + j) * stride);
+  }
+  return sum;
+}
+
+// Of the values i at m + i * stride the gradients of the 3 x 3 taps, side by side.
+HWY_INLINE void TapsTile(const float* HWY_RESTRICT m, int64_t stride,
+                         float* HWY_RESTRICT to) {
+  const Tag d;
+  V t[3][6];
+#pragma GCC unroll 6
+  for (int j = 0; j < 6; ++j) {
+    V in[6], out[3];
+#pragma GCC unroll 6
+    for (int i = 0; i < 6; ++i) in[i] = hn::LoadU(d, m + (6 * i + j) * stride);
+    TransformTaps(in, out);
+#pragma GCC unroll 3
+    for (int i = 0; i < 3; ++i) t[i][j] = out[i];
+  }
+#pragma GCC unroll 3
+  for (int i = 0; i < 3; ++i) {
+    V out[3];
+    TransformTaps(t[i], out);
+#pragma GCC unroll 3
+    for (int j = 0; j < 3; ++j) hn::StoreU(out[j], d, to + (3 * i + j) * kBlock);
   }
 }
 

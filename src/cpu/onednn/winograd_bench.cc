@@ -99,20 +99,24 @@ void Bench(const Layer& l, const std::string& name) {
   // oneDNN's filters may take more room than plain ones.
   const Numbers w(filters * 36, 0.1f);
   const char* const kNames[] = {"forward", "data", "weight"};
-  for (const ConvPass pass : {ConvPass::kForward, ConvPass::kBackwardData}) {
-    const Numbers u(WinogradFilterBytes(p, pass) / sizeof(float), 0);
-    WinogradFilters(p, pass, w.data(), u.data());
+  for (const ConvPass pass :
+       {ConvPass::kForward, ConvPass::kBackwardData, ConvPass::kBackwardWeight}) {
+    const bool weight = pass == ConvPass::kBackwardWeight;
+    const Numbers u(weight ? 0 : WinogradFilterBytes(p, pass) / sizeof(float), 0);
+    if (!weight) WinogradFilters(p, pass, w.data(), u.data());
     const auto ours = [&](const float* kept) -> Call {
       return [&, kept] {
         if (pass == ConvPass::kForward) {
           WinogradForward(p, x.data(), w.data(), kept, bias.data(), nullptr, false,
                           y.data());
+        } else if (weight) {
+          WinogradBackwardWeight(p, x.data(), y.data(), w.data(), bias.data());
         } else {
           WinogradBackwardData(p, y.data(), w.data(), kept, x.data());
         }
       };
     };
-    const auto t = Shortest({ours(u.data()), ours(nullptr),
+    const auto t = Shortest({weight ? nullptr : ours(u.data()), ours(nullptr),
                              OneDnn(p, pass, ConvAlgorithm::kWinograd, x.data(),
                                     w.data(), bias.data(), y.data()),
                              OneDnn(p, pass, ConvAlgorithm::kDirect, x.data(), w.data(),

@@ -1,0 +1,258 @@
+// Winograd's convolution: the gradient of the filters.
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "base/parallel.h"
+#include "cpu/scratch.h"
+#include "cpu/winograd.h"
+#include "cpu/winograd_plan.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/winograd_weight_kernel.cc"
+#include "cpu/simd/targets.h"
+#include "hwy/foreach_target.h"
+//
+#include "cpu/gemm_pack.h"
+#include "cpu/gemm_tile.h"
+#include "cpu/winograd_gather.h"
+#include "cpu/winograd_transform.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace plait::cpu::kernel {
+namespace HWY_NAMESPACE {
+namespace winograd {
+
+constexpr int64_t kTaps = 9;
+// Tiles of a sum; the sums are added up then. Many filters want long sums, as each sum
+// goes over all of the gradients, which are in memory then.
+constexpr int64_t kShortSum = 96, kLongSum = 264;
+constexpr int64_t kManyFilters = 1 << 20;
+// Values that the threads transform before they multiply, unless one sum has more.
+constexpr int64_t kRoundValues = 1 << 22;
+// Input blocks whose gradients one thread has in its second-level cache.
+constexpr int64_t kGroupBlocks = 4;
+// Rows of a register tile, a divisor of kBlock.
+constexpr int kGradientRows = kBlock == 16 ? 8 : kBlock >= 4 ? 4 : 1;
+
+// m (kGradientRows, kVecs blocks, rows `width` apart) = or += the sum over n tiles of
+// v (n, block) by d (kVecs, n, block).
+template <int kVecs>
+HWY_NOINLINE void SumProducts(int64_t n, const float* HWY_RESTRICT v,
+                              const float* HWY_RESTRICT d_values, bool add,
+                              float* HWY_RESTRICT m) {
+  const Tag d;
+  constexpr int64_t kWidth = kVecs * kBlock;
+  V acc[kGradientRows][kVecs];
+#pragma GCC unroll 8
+  for (int i = 0; i < kGradientRows; ++i) {
+#pragma GCC unroll 2
+    for (int j = 0; j < kVecs; ++j) acc[i][j] = hn::Zero(d);
+  }
+  const float* second = d_values + (kVecs - 1) * n * kBlock;
+  for (int64_t t = 0; t < n; ++t, v += kBlock, d_values += kBlock, second += kBlock) {
+    V f[kVecs];
+    f[0] = hn::LoadU(d, d_values);
+    if (kVecs == 2) f[kVecs - 1] = hn::LoadU(d, second);
+#pragma GCC unroll 8
+    for (int i = 0; i < kGradientRows; ++i) {
+      const V x = hn::Set(d, v[i]);
+#pragma GCC unroll 2
+      for (int j = 0; j < kVecs; ++j) acc[i][j] = hn::MulAdd(x, f[j], acc[i][j]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < kGradientRows; ++i) {
+#pragma GCC unroll 2
+    for (int j = 0; j < kVecs; ++j) {
+      float* to = m + i * kWidth + j * kBlock;
+      hn::StoreU(add ? hn::Add(hn::LoadU(d, to), acc[i][j]) : acc[i][j], d, to);
+    }
+  }
+}
+
+// to[p * width + i] = from[i * kBlock + p] for i < n and p < k.
+void Transpose(const float* from, int64_t n, int64_t k, int64_t width, float* to) {
+  int64_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  i = TransposeRows(Tag(), from, kBlock, n, k, width, to);
+#endif
+  for (int64_t p = 0; p < k; ++p) {
+    for (int64_t r = i; r < n; ++r) to[p * width + r] = from[r * kBlock + p];
+  }
+}
+
+class WeightGradient {
+ public:
+  WeightGradient(const ConvProblem& p, const float* x, const float* dy, float* dweight,
+                 float* dbias)
+      : p_(p, ConvPass::kForward),
+        plan_(kBlock, p_.in, p_.out),
+        x_(x),
+        dy_(dy),
+        dweight_(dweight),
+        dbias_(dbias),
+        // Depends on sizes only, and so do the bits of the result.
+        sums_(CeilDiv(p_.Tiles(), plan_.Size() >= kManyFilters ? kLongSum : kShortSum)),
+        tiles_(CeilDiv(p_.Tiles(), sums_)),
+        x_values_(Values::Size(tiles_ * plan_.in_blocks)),
+        dy_values_(Values::Size(tiles_ * plan_.out_blocks)) {
+    const int64_t threads = ComputeThreads();
+    round_ = std::clamp<int64_t>(kRoundValues / (x_values_ + dy_values_), 1,
+                                 std::min(threads, sums_));
+    const int64_t groups = CeilDiv(plan_.in_blocks, kGroupBlocks) * plan_.panels;
+    group_ = groups >= 2 * threads || threads == 1 ? kGroupBlocks : 1;
+    groups_ = CeilDiv(plan_.in_blocks, group_);
+  }
+
+  void Run() {
+    const int64_t channels = plan_.out_blocks * kBlock;
+    const Scratch values(
+        Scratch::Bytes<float>(round_ * (x_values_ + dy_values_ + channels)));
+    values_ = values.As<float>();
+    channel_sums_ = values_ + round_ * (x_values_ + dy_values_);
+    const Scratch all(
+        sums_ == 1 ? 0 : Scratch::Bytes<float>(plan_.panels * groups_ * GroupSize()));
+    gradients_ = all.As<float>();
+    std::vector<double> bias(static_cast<size_t>(channels), 0.0);
+    for (int64_t first = 0; first < sums_; first += round_) {
+      const int64_t count = std::min(round_, sums_ - first);
+      Gather(first, count);
+      Multiply(first, count);
+      for (int64_t i = 0; i < count * channels; ++i) {
+        bias[i % channels] += channel_sums_[i];
+      }
+    }
+    for (int64_t i = 0; dbias_ != nullptr && i < p_.out; ++i) {
+      dbias_[i] = static_cast<float>(bias[i]);
+    }
+  }
+
+ private:
+  int64_t GroupSize() const { return kPoints * group_ * kBlock * 2 * kBlock; }
+  int64_t First(int64_t sum) const { return p_.Tiles() * sum / sums_; }
+  int64_t Tiles(int64_t sum) const { return First(sum + 1) - First(sum); }
+  Values XValues(int64_t slot, int64_t tiles) const {
+    return {values_ + slot * (x_values_ + dy_values_),
+            Values::Stride(tiles * plan_.in_blocks)};
+  }
+  Values DyValues(int64_t slot, int64_t tiles) const {
+    return {values_ + slot * (x_values_ + dy_values_) + x_values_,
+            Values::Stride(tiles * plan_.out_blocks)};
+  }
+
+  void Gather(int64_t first, int64_t count) const {
+    const int64_t blocks = plan_.in_blocks + plan_.out_blocks;
+    ParallelFor(count * blocks, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t slot = i / blocks, block = i % blocks - plan_.in_blocks;
+        const int64_t tile = First(first + slot), n = Tiles(first + slot);
+        if (block < 0) {
+          const int64_t in = block + plan_.in_blocks;
+          const Values v = XValues(slot, n);
+          GatherData(p_, x_, plan_.in_blocks, in, tile, n, v.data + in * n * kBlock,
+                     v.stride);
+        } else {
+          const Values v = DyValues(slot, n);
+          GatherGradient(p_, dy_, plan_.out_blocks, block, tile, n,
+                         v.data + block * n * kBlock, v.stride,
+                         channel_sums_ + (slot * plan_.out_blocks + block) * kBlock);
+        }
+      }
+    });
+  }
+
+  void Multiply(int64_t first, int64_t count) const {
+    ParallelFor(plan_.panels * groups_, 1, [&](int64_t begin, int64_t end) {
+      const Scratch one(sums_ == 1 ? Scratch::Bytes<float>(GroupSize()) : 0);
+      HWY_ALIGN float taps[kTaps * kBlock * kBlock];
+      for (int64_t i = begin; i < end; ++i) {
+        float* const m = sums_ == 1 ? one.As<float>() : gradients_ + i * GroupSize();
+        for (int64_t slot = 0; slot < count; ++slot) {
+          MultiplyGroup(slot, Tiles(first + slot), i, first + slot > 0, m);
+        }
+        if (first + count == sums_) Finish(i, m, taps);
+      }
+    });
+  }
+  // Adds one sum to the gradients of a panel of outputs and a group of inputs.
+  void MultiplyGroup(int64_t slot, int64_t n, int64_t group, bool add, float* m) const {
+    const int64_t panel = group / groups_, begin = group % groups_ * group_;
+    const int64_t end = std::min(begin + group_, plan_.in_blocks);
+    const bool two = plan_.Vecs(panel) == 2;
+    const int64_t width = plan_.Vecs(panel) * kBlock;
+    const Values x = XValues(slot, n), dy = DyValues(slot, n);
+    for (int64_t i = 0; i < kPoints; ++i) {
+      const float* d = dy.data + i * dy.stride + 2 * panel * n * kBlock;
+      for (int64_t block = begin; block < end; ++block) {
+        const float* v = x.data + i * x.stride + block * n * kBlock;
+        for (int64_t r = 0; r < kBlock;
+             r += kGradientRows, m += kGradientRows * width) {
+          (two ? SumProducts<2> : SumProducts<1>)(n, v + r, d, add, m);
+        }
+      }
+    }
+  }
+  void Finish(int64_t group, const float* m, float* taps) const {
+    const int64_t panel = group / groups_, begin = group % groups_ * group_;
+    const int64_t end = std::min(begin + group_, plan_.in_blocks);
+    const int64_t width = plan_.Vecs(panel) * kBlock;
+    const int64_t stride = (end - begin) * kBlock * width;
+    for (int64_t block = begin; block < end; ++block) {
+      const int64_t ni = std::min(kBlock, p_.in - block * kBlock);
+      for (int64_t j = 0; j < plan_.Vecs(panel); ++j) {
+        const int64_t out = (2 * panel + j) * kBlock;
+        const float* from = m + (block - begin) * kBlock * width + j * kBlock;
+        for (int64_t i = 0; i < ni; ++i) {
+          TapsTile(from + i * width, stride, taps + i * kTaps * kBlock);
+        }
+        Transpose(taps, ni * kTaps, std::min(kBlock, p_.out - out), p_.in * kTaps,
+                  dweight_ + (out * p_.in + block * kBlock) * kTaps);
+      }
+    }
+  }
+
+  const WinogradPass p_;
+  const WinogradFilterPlan plan_;
+  const float *const x_, *const dy_;
+  float *const dweight_, *const dbias_;
+  const int64_t sums_, tiles_;                  // sums, and tiles of the longest one
+  const int64_t x_values_, dy_values_;          // of a sum
+  int64_t round_ = 1, group_ = 1, groups_ = 1;  // sums; input blocks, groups of them
+  float* values_ = nullptr;
+  float* channel_sums_ = nullptr;
+  float* gradients_ = nullptr;
+};
+
+}  // namespace winograd
+
+void WinogradWeightGradient(const ConvProblem& p, const float* x, const float* dy,
+                            float* dweight, float* dbias) {
+  winograd::WeightGradient(p, x, dy, dweight, dbias).Run();
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace plait::cpu::kernel
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace plait::cpu {
+namespace kernel {
+
+HWY_EXPORT(WinogradWeightGradient);
+void RunWeightGradient(const ConvProblem& p, const float* x, const float* dy,
+                       float* dweight, float* dbias) {
+  HWY_DYNAMIC_DISPATCH(WinogradWeightGradient)(p, x, dy, dweight, dbias);
+}
+
+}  // namespace kernel
+
+void WinogradBackwardWeight(const ConvProblem& p, const float* x, const float* dy,
+                            float* dweight, float* dbias) {
+  kernel::RunWeightGradient(p, x, dy, dweight, dbias);
+}
+
+}  // namespace plait::cpu
+#endif  // HWY_ONCE
