@@ -16,6 +16,12 @@ SIZES = {
     "resnet18_v1": 11699112,
     "resnet18_v2": 11695796,
     "densenet121": 8062504,
+    # Of the papers; the running statistics come on top.
+    "googlenet": 6998552,
+    "inception_bn": 11285224 + 20032,
+    "resnext50_32x4d": 25028904 + 68224,
+    "resnext101_32x4d": 44177704 + 137856,
+    "resnext101_64x4d": 83455272 + 202880,
 }
 
 
@@ -81,14 +87,81 @@ def test_weights_come_from_local_files(tmp_path):
     assert not list(tmp_path.iterdir())
     with pytest.raises(ValueError, match="not available"):
         model_store.short_hash("lenet")
+    with pytest.raises(FileNotFoundError, match="nobody published any"):
+        vision.googlenet(pretrained=True, root=root)
+    net = vision.googlenet(classes=2)
+    net.initialize()
+    net(nd.zeros((1, 3, 64, 64)))
+    net.save_parameters(str(tmp_path / "googlenet.params"))
+    loaded = vision.googlenet(pretrained=True, root=root, classes=2)
+    x = nd.random.uniform(shape=(1, 3, 64, 64))
+    np.testing.assert_allclose(net(x).asnumpy(), loaded(x).asnumpy(), rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", sorted(SIZES))
 def test_sizes(name):
     net = vision.get_model(name)
-    net.initialize(mx.init.Zero())
-    net(nd.zeros((1, 3, 224, 224)))
-    assert count(net) == SIZES[name]
+    out = net(mx.sym.var("data"))
+    shapes, outputs, states = out.infer_shape(data=(1, 3, 224, 224))
+    assert sum(int(np.prod(s)) for s in shapes[1:] + states) == SIZES[name]
+    assert outputs == [(1, 1000)]
+
+
+@pytest.mark.parametrize("name", sorted(vision._table()))
+def test_symbols_are_saved_and_loaded(name, tmp_path):
+    net = vision.get_model(name, classes=5, prefix="net_")
+    out = net(mx.sym.var("data"))
+    out.save(str(tmp_path / "net-symbol.json"))
+    loaded = mx.sym.load(str(tmp_path / "net-symbol.json"))
+    assert loaded.tojson() == out.tojson()
+    names = set(loaded.list_inputs()) - {"data"}
+    assert names == set(net.collect_params())
+    size = 299 if name == "inceptionv3" else 224
+    shapes, outputs, _ = loaded.infer_shape(data=(2, 3, size, size))
+    assert outputs == [(2, 5)]
+    known = net.collect_params()
+    for variable, shape in zip(loaded.list_arguments()[1:], shapes[1:]):
+        given = known[variable].shape
+        assert all(a in (0, b) for a, b in zip(given, shape, strict=True))
+
+
+def test_networks_of_papers_learn():
+    """Small ones: a first layer for small images, few blocks."""
+    mx.random.seed(2)
+    net = vision.ResNeXt((1, 1, 1, 1), 4, 2, classes=2, thumbnail=True)
+    net.initialize(mx.init.Xavier())
+    net.hybridize()
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.05})
+    loss_of = gluon.loss.SoftmaxCrossEntropyLoss()
+    x = nd.random.uniform(-1, 1, shape=(8, 3, 16, 16))
+    y = nd.array([0, 1] * 4)
+    losses = []
+    for _ in range(6):
+        with autograd.record():
+            loss = loss_of(net(x), y)
+        loss.backward()
+        trainer.step(8)
+        losses.append(float(loss.mean().asscalar()))
+    assert losses[-1] < losses[0] / 2
+    with pytest.raises(ValueError, match="number of layers: 30"):
+        vision.get_resnext(30)
+
+
+def test_exported_networks_run(tmp_path):
+    import subprocess
+    import sys
+    from pathlib import Path
+
+    tool = Path(__file__).parents[2] / "tools" / "export_models.py"
+    command = [sys.executable, str(tool), str(tmp_path), "--params", "--classes", "3"]
+    done = subprocess.run(command + ["squeezenet1.1"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    net = gluon.SymbolBlock.imports(
+        str(tmp_path / "squeezenet1.1-symbol.json"),
+        ["data"],
+        str(tmp_path / "squeezenet1.1-0000.params"),
+    )
+    assert net(nd.ones((1, 3, 224, 224))).shape == (1, 3)
 
 
 def test_fine_tuning_the_last_layer():

@@ -62,8 +62,16 @@ def get_model_file(name, root=None):
     file without hash in its name is taken as it is.
     """
     root = os.path.expanduser(root or os.path.join(base.data_dir(), "models"))
-    published = os.path.join(root, "%s-%s.params" % (name, short_hash(name)))
     own = os.path.join(root, name + ".params")
+    if name not in _SHA1:
+        if os.path.exists(own):
+            return own
+        raise FileNotFoundError(
+            "get_model_file: there are no weights of %s: %s does not exist, and nobody "
+            "published any; put a file of your own by save_parameters there"
+            % (name, own)
+        )
+    published = os.path.join(root, "%s-%s.params" % (name, short_hash(name)))
     if os.path.exists(published):
         if not check_sha1(published, _SHA1[name]):
             raise ValueError(

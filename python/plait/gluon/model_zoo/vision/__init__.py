@@ -3,11 +3,14 @@ std.
 """
 
 from . import alexnet as _alexnet  # noqa: F401  (the name is the function from here on)
+from . import googlenet as _googlenet  # noqa: F401  (so is this one)
 from .alexnet import *  # noqa: F403
 from .densenet import *  # noqa: F403
+from .googlenet import *  # noqa: F403
 from .inception import *  # noqa: F403
 from .mobilenet import *  # noqa: F403
 from .resnet import *  # noqa: F403
+from .resnext import *  # noqa: F403
 from .squeezenet import *  # noqa: F403
 from .vgg import *  # noqa: F403
 
@@ -15,10 +18,11 @@ from .vgg import *  # noqa: F403
 def _table():
     """Model name -> function."""
     functions = globals()
-    names = ["alexnet"]
+    names = ["alexnet", "googlenet", "inception_bn"]
     names += ["densenet%d" % n for n in (121, 161, 169, 201)]
     names += ["resnet%d_v%d" % (n, v) for v in (1, 2) for n in (18, 34, 50, 101, 152)]
     names += ["vgg%d%s" % (n, s) for s in ("", "_bn") for n in (11, 13, 16, 19)]
+    names += ["resnext%s" % s for s in ("50_32x4d", "101_32x4d", "101_64x4d")]
     table = {name: functions[name] for name in names}
     table["inceptionv3"] = functions["inception_v3"]
     for version in ("1.0", "1.1"):
