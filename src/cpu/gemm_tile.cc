@@ -60,13 +60,15 @@ HWY_INLINE void StoreTile(const V (&acc)[kRows][kVecs], int64_t columns,
                           const TileStore<T>& s) {
   const TileTag<T> d;
   constexpr int64_t kWidth = kVecs * kLanes<T>;
-  if (columns == kWidth && s.alpha == 1 && s.beta == 0 && s.bias == nullptr &&
-      !s.relu) {
+  const bool whole = columns == kWidth && s.alpha == 1 && s.bias == nullptr && !s.relu;
+  if (whole && (s.beta == 0 || s.beta == 1)) {
+    const bool add = s.beta != 0;
 #pragma GCC unroll 12
     for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 2
       for (int j = 0; j < kVecs; ++j) {
-        hn::StoreU(acc[i][j], d, s.c + i * s.ldc + j * kLanes<T>);
+        T* c = s.c + i * s.ldc + j * kLanes<T>;
+        hn::StoreU(add ? hn::Add(acc[i][j], hn::LoadU(d, c)) : acc[i][j], d, c);
       }
     }
     return;
