@@ -7,6 +7,7 @@
 
 #include "graph/math.h"
 #include "graph/trace.h"
+#include "passes/attention.h"
 #include "passes/infer.h"
 #include "run/invoke.h"
 
@@ -89,10 +90,14 @@ Executor::Compiled Executor::Compile(bool is_train, bool gradients) const {
   GradientResult result;
   options.training = is_train;
   options.prologues = prologues_;
+  std::vector<bool> wanted;
+  for (GradReq req : reqs_) wanted.push_back(gradients && req != GradReq::kNull);
+  // A monitor shows every node of the symbol.
+  if (!monitor_) graph = FuseAttention(graph, wanted);
   if (gradients) {
     GradientRequest request;
     request.training = is_train;
-    for (GradReq req : reqs_) request.wanted.push_back(req != GradReq::kNull);
+    request.wanted = wanted;
     for (GraphEntry e : graph.outputs) {
       const GraphNode& node = graph.nodes[e.node];
       // Others do not matter, whatever their shape.

@@ -7,6 +7,7 @@
 
 #include "graph/math.h"
 #include "graph/trace.h"
+#include "passes/attention.h"
 #include "passes/gradient.h"
 #include "passes/infer.h"
 
@@ -28,6 +29,7 @@ std::shared_ptr<const GraphVariant> CompileVariant(
   CompileOptions options;
   options.training = training;
   options.prologues = std::move(prologues);
+  graph = FuseAttention(graph, wanted);
   if (!wanted.empty()) {
     GradientRequest request;
     request.wanted = wanted;

@@ -1,0 +1,129 @@
+// Tests of the pass attention: what it finds, and what it leaves alone.
+
+#include "passes/attention.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "passes/testing.h"
+
+namespace plait::testing {
+namespace {
+
+const Symbol kQ = Symbol::Variable("q"), kK = Symbol::Variable("k"),
+             kV = Symbol::Variable("v"), kMask = Symbol::Variable("mask");
+constexpr const char* kFused = "_contrib_dot_product_attention";
+
+Symbol Scores(const Symbol& q, const Symbol& k) {
+  return CallOp("batch_dot", {q, k}, {{"transpose_b", "True"}});
+}
+Symbol Scaled(const Symbol& x) {
+  return CallOp("_div_scalar", {x}, {{"scalar", "4"}});
+}
+Symbol Weights(const Symbol& x, const SymbolAttrs& attrs = {}) {
+  return CallOp("softmax", {x}, attrs);
+}
+Symbol Result(const Symbol& weights, const Symbol& v) {
+  return CallOp("batch_dot", {weights, v});
+}
+
+// Each input by its name: (4, 5, 8), a mask (1, 5, 5), unless `shapes` says otherwise.
+Graph Fused(const Symbol& symbol, const std::vector<std::string>& wanted = {},
+            const std::map<std::string, Shape>& shapes = {}) {
+  Graph graph = GraphOf(symbol);
+  std::vector<bool> wants;
+  for (int id : graph.inputs) {
+    const std::string& name = graph.nodes[id].name;
+    const auto it = shapes.find(name);
+    const Shape usual = name == "mask" ? Shape{1, 5, 5} : Shape{4, 5, 8};
+    graph.nodes[id].outputs[0] = {it == shapes.end() ? usual : it->second,
+                                  DType::kFloat32};
+    wants.push_back(std::find(wanted.begin(), wanted.end(), name) != wanted.end());
+  }
+  Infer(graph);
+  return FuseAttention(graph, wants);
+}
+
+double NumberIn(const Graph& graph, const char* field) {
+  for (const GraphNode& node : graph.nodes) {
+    if (node.is_input() || node.op->name != kFused) continue;
+    for (const Field& f : node.op->fields) {
+      if (f.name == field)
+        return AttrCodec<double>::Decode(f.access->Get(node.params->get()), field);
+    }
+  }
+  return -1;
+}
+
+TEST(FuseAttention, FindsTheProductsAndTheSoftmax) {
+  const Graph graph = Fused(Result(Weights(Scaled(Scores(kQ, kK))), kV));
+  EXPECT_EQ(CountOps(graph), 1);
+  EXPECT_EQ(CountOps(graph, kFused), 1);
+  EXPECT_EQ(NumberIn(graph, "scale"), 0.25);
+  EXPECT_EQ(graph.inputs.size(), 3u);
+  EXPECT_EQ(graph.spec(graph.outputs[0]).shape, (Shape{4, 5, 8}));
+}
+
+TEST(FuseAttention, TakesDropoutMaskAndTemperatureAlong) {
+  const Symbol masked = CallOp("broadcast_add", {Scaled(Scores(kQ, kK)), kMask});
+  const Symbol dropped = CallOp("Dropout", {Weights(masked)}, {{"p", "0.25"}});
+  Graph graph = Fused(Result(dropped, kV), {"q", "k", "v"});
+  EXPECT_EQ(CountOps(graph, kFused), 1);
+  EXPECT_EQ(CountOps(graph, "Dropout"), 0);
+  EXPECT_EQ(CountOps(graph), 2);  // and the mask's reshape
+  EXPECT_EQ(NumberIn(graph, "dropout"), 0.25);
+  graph = Fused(Result(Weights(Scores(kQ, kK), {{"temperature", "2"}}), kV));
+  EXPECT_EQ(NumberIn(graph, "scale"), 0.5);
+}
+
+TEST(FuseAttention, TakesTheTransposesOfHeadsAlong) {
+  const auto heads = [](const Symbol& x) {
+    const Symbol rows = CallOp("Reshape", {x}, {{"shape", "(0, 0, 2, 4)"}});
+    const Symbol turned = CallOp("transpose", {rows}, {{"axes", "(0, 2, 1, 3)"}});
+    return CallOp("Reshape", {turned}, {{"shape", "(-3, 0, 0)"}});
+  };
+  Symbol y = Result(Weights(Scores(heads(kQ), heads(kK))), heads(kV));
+  Graph graph = Fused(y);
+  EXPECT_EQ(CountOps(graph, "transpose"), 3);  // nothing turns the result back
+  y = CallOp("Reshape", {y}, {{"shape", "(-4, -1, 2, 0, 0)"}});
+  y = CallOp("transpose", {y}, {{"axes", "(0, 2, 1, 3)"}});
+  graph = Fused(CallOp("Reshape", {y}, {{"shape", "(0, 0, -3)"}}));
+  EXPECT_EQ(CountOps(graph, "transpose"), 0);
+  EXPECT_EQ(CountOps(graph, kFused), 1);
+  EXPECT_EQ(graph.spec(graph.outputs[0]).shape, (Shape{4, 5, 8}));
+}
+
+TEST(FuseAttention, KnowsKeysThatAreTransposed) {
+  const Symbol turned = CallOp("transpose", {kK}, {{"axes", "(0, 2, 1)"}});
+  EXPECT_EQ(CountOps(Fused(Result(Weights(CallOp("batch_dot", {kQ, turned})), kV))), 1);
+  const Symbol swapped = CallOp("SwapAxis", {kK}, {{"dim1", "1"}, {"dim2", "2"}});
+  EXPECT_EQ(CountOps(Fused(Result(Weights(CallOp("batch_dot", {kQ, swapped})), kV))),
+            1);
+}
+
+TEST(FuseAttention, LeavesAloneWhatOthersRead) {
+  const Symbol scores = Scores(kQ, kK), weights = Weights(scores);
+  const Symbol y = Result(weights, kV);
+  EXPECT_EQ(CountOps(Fused(Symbol::Group(std::vector<Symbol>{y, weights})), kFused), 0);
+  EXPECT_EQ(CountOps(Fused(Symbol::Group(std::vector<Symbol>{y, scores})), kFused), 0);
+}
+
+TEST(FuseAttention, LeavesAloneWhatIsNotAttention) {
+  const Symbol scores = Scores(kQ, kK);
+  // Columns that sum to one; a mask whose gradient is wanted, or that is scaled too;
+  // weights on the right side.
+  EXPECT_EQ(CountOps(Fused(Result(Weights(scores, {{"axis", "1"}}), kV)), kFused), 0);
+  const Symbol masked = CallOp("broadcast_add", {scores, kMask});
+  EXPECT_EQ(CountOps(Fused(Result(Weights(masked), kV), {"mask"}), kFused), 0);
+  EXPECT_EQ(CountOps(Fused(Result(Weights(masked), kV), {"q"}), kFused), 1);
+  EXPECT_EQ(CountOps(Fused(Result(Weights(Scaled(masked)), kV)), kFused), 0);
+  const std::map<std::string, Shape> square = {{"v", {4, 5, 5}}};
+  EXPECT_EQ(CountOps(Fused(Result(kV, Weights(scores)), {}, square), kFused), 0);
+  const Symbol negative = CallOp("_mul_scalar", {scores}, {{"scalar", "-1"}});
+  EXPECT_EQ(CountOps(Fused(Result(Weights(negative), kV)), kFused), 0);
+}
+
+}  // namespace
+}  // namespace plait::testing
