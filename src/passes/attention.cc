@@ -335,10 +335,11 @@ class AttentionPass {
     GraphNode node;
     node.inputs = {Moved(site.q), Moved(site.k), Moved(site.v)};
     if (site.mask.node >= 0) node.inputs.push_back(MaskOf(site, full, out));
-    const NamedAttr attrs[] = {{"scale", {site.scale}},
-                               {"dropout", {site.dropout}},
-                               {"layout", {std::string(site.rows_first ? "BTHD" : "BHTD")}},
-                               {"use_mask", {site.mask.node >= 0}}};
+    const NamedAttr attrs[] = {
+        {"scale", {site.scale}},
+        {"dropout", {site.dropout}},
+        {"layout", {std::string(site.rows_first ? "BTHD" : "BHTD")}},
+        {"use_mask", {site.mask.node >= 0}}};
     node.op = &attention;
     node.params = MakeParams(attention, attrs);
     node.name = At(site.named).name;
@@ -361,8 +362,9 @@ class AttentionPass {
 }  // namespace
 
 Graph FuseAttention(const Graph& graph, const std::vector<bool>& wanted) {
-  static const bool disabled = (',' + GetOption(Option::kDisable) + ',')
-                                   .find(",attention,") != std::string::npos;
+  static const bool disabled =
+      (',' + GetOption(Option::kDisable) + ',').find(",attention,") !=
+      std::string::npos;
   return disabled ? graph : AttentionPass(graph, wanted).Run();
 }
 
