@@ -61,6 +61,8 @@ NB_MODULE(_plait, m) {
   BindArrays(m);
   BindAutograd(m);
   BindCustom(m);
+  BindData(m);
+  BindImage(m);
   BindProfiler(m);
   BindExecutor(m);
   BindGraph(m);

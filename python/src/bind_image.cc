@@ -1,0 +1,136 @@
+// Image files: decoding to NumPy arrays (no engine) and to NDArrays, and encoding.
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+
+#include <memory>
+
+#include "bindings.h"
+#include "image/codec.h"
+
+namespace nb = nanobind;
+
+namespace plait::python {
+namespace {
+
+// The bytes of a Python object, held while this lives.
+class Bytes {
+ public:
+  explicit Bytes(nb::handle object) {
+    if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_SIMPLE) != 0)
+      throw PythonError();
+  }
+  ~Bytes() { PyBuffer_Release(&view_); }
+  Bytes(const Bytes&) = delete;
+  std::span<const uint8_t> get() const {
+    return {static_cast<const uint8_t*>(view_.buf), static_cast<size_t>(view_.len)};
+  }
+
+ private:
+  Py_buffer view_;
+};
+
+// OpenCV's flags, as programs for MXNet give them.
+image::DecodeOptions OptionsOf(int flag, bool red_first, int64_t shorter_edge) {
+  constexpr int kIgnoreOrientation = 128;
+  image::DecodeOptions options;
+  options.red_first = red_first;
+  options.shorter_edge = shorter_edge;
+  if (flag == -1) {
+    options.channels = image::Channels::kAsStored;
+    options.orient = false;
+    return options;
+  }
+  options.orient = (flag & kIgnoreOrientation) == 0;
+  flag &= ~kIgnoreOrientation;
+  Check(flag == 0 || flag == 1, "image: flag ", flag,
+        "; -1 (as stored), 0 (gray) or 1 (colour) was expected");
+  options.channels = static_cast<image::Channels>(flag);
+  return options;
+}
+
+nb::object DecodeToNumpy(nb::handle file, int flag, bool red_first,
+                         int64_t shorter_edge) {
+  const Bytes bytes(file);
+  const image::DecodeOptions options = OptionsOf(flag, red_first, shorter_edge);
+  std::unique_ptr<uint8_t[]> pixels;
+  image::Layout layout;
+  {
+    nb::gil_scoped_release unlocked;
+    image::Decode(bytes.get(), options, [&](const image::Layout& l) {
+      layout = l;
+      pixels.reset(new uint8_t[static_cast<size_t>(l.bytes())]);
+      return pixels.get();
+    });
+  }
+  uint8_t* data = pixels.get();
+  nb::capsule owner(pixels.release(),
+                    [](void* p) noexcept { delete[] static_cast<uint8_t*>(p); });
+  const size_t shape[3] = {static_cast<size_t>(layout.height),
+                           static_cast<size_t>(layout.width),
+                           static_cast<size_t>(layout.channels)};
+  const size_t rank = layout.channels == 1 ? 2 : 3;
+  const nb::dlpack::dtype dtype =
+      layout.wide ? nb::dtype<uint16_t>() : nb::dtype<uint8_t>();
+  return nb::cast(nb::ndarray<nb::numpy>(data, rank, shape, owner, nullptr, dtype));
+}
+
+NDArray DecodeToArray(nb::handle file, int flag, bool red_first, int64_t shorter_edge) {
+  const Bytes bytes(file);
+  const image::DecodeOptions options = OptionsOf(flag, red_first, shorter_edge);
+  NDArray array;
+  nb::gil_scoped_release unlocked;
+  image::Decode(bytes.get(), options, [&](const image::Layout& l) {
+    array = NDArray::Empty({l.height, l.width, l.channels},
+                           l.wide ? DType::kUint16 : DType::kUint8);
+    return array.data();
+  });
+  return array;
+}
+
+nb::bytes EncodeFromNumpy(const nb::ndarray<nb::numpy, nb::ro, nb::c_contig>& pixels,
+                          const std::string& extension, int quality, bool red_first) {
+  const bool wide = pixels.dtype() == nb::dtype<uint16_t>();
+  Check((wide || pixels.dtype() == nb::dtype<uint8_t>()) &&
+            (pixels.ndim() == 2 || pixels.ndim() == 3),
+        ErrorKind::kType, "image: an array of ", pixels.ndim(), " axes with ",
+        pixels.dtype().bits,
+        "-bit elements cannot be encoded; (height, width[, channels]) of uint8 or "
+        "uint16 was expected");
+  const image::Layout layout = {
+      .height = static_cast<int64_t>(pixels.shape(0)),
+      .width = static_cast<int64_t>(pixels.shape(1)),
+      .channels = pixels.ndim() == 2 ? 1 : static_cast<int>(pixels.shape(2)),
+      .wide = wide};
+  const image::EncodeOptions options = {
+      .red_first = red_first, .quality = quality, .compression = quality};
+  std::vector<uint8_t> bytes;
+  {
+    nb::gil_scoped_release unlocked;
+    bytes = image::Encode(pixels.data(), layout, extension, options);
+  }
+  return nb::bytes(bytes.data(), bytes.size());
+}
+
+}  // namespace
+
+void BindImage(nb::module_& m) {
+  m.def("decode_image", DecodeToNumpy, nb::arg("file"), nb::arg("flag") = 1,
+        nb::arg("red_first") = true, nb::arg("shorter_edge") = 0,
+        "A NumPy array (height, width[, channels]) of an image file in memory.");
+  m.def("decode_image_array", DecodeToArray, nb::arg("file"), nb::arg("flag") = 1,
+        nb::arg("red_first") = true, nb::arg("shorter_edge") = 0,
+        "An NDArray (height, width, channels) of an image file in memory.");
+  m.def("encode_image", EncodeFromNumpy, nb::arg("pixels"), nb::arg("extension"),
+        nb::arg("quality") = 95, nb::arg("red_first") = false,
+        "The bytes of an image file; quality is PNG's compression, too.");
+  m.def(
+      "image_shape",
+      [](nb::handle file) {
+        const image::Layout l = image::ReadLayout(Bytes(file).get());
+        return nb::make_tuple(l.height, l.width, l.channels);
+      },
+      "(height, width, channels) as an image file's head has them.");
+}
+
+}  // namespace plait::python
