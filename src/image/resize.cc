@@ -9,99 +9,10 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "image/resize_taps.h"
 
 namespace plait::image {
 namespace {
-
-// Sample i of the result is the sum of weight[i * count + k] * x[index[i * count + k]].
-struct Taps {
-  int64_t count = 1;
-  std::vector<int64_t> index;
-  std::vector<float> weight;
-};
-
-double Cubic(double x) {
-  constexpr double a = -0.75;
-  x = std::abs(x);
-  if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
-  return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
-}
-double Lanczos(double x) {
-  constexpr double kPi = 3.14159265358979323846;
-  if (x == 0) return 1;
-  if (std::abs(x) >= 4) return 0;
-  return 4 * std::sin(kPi * x) * std::sin(kPi * x / 4) / (kPi * kPi * x * x);
-}
-double Linear(double x) {
-  return std::max(0.0, 1 - std::abs(x));
-}
-
-Taps NearestTaps(int64_t from, int64_t to) {
-  Taps taps;
-  const double scale = static_cast<double>(from) / static_cast<double>(to);
-  for (int64_t i = 0; i < to; ++i) {
-    const double at = std::floor(static_cast<double>(i) * scale);
-    taps.index.push_back(std::min(static_cast<int64_t>(at), from - 1));
-    taps.weight.push_back(1);
-  }
-  return taps;
-}
-
-// The share of each sample of x that lies under a sample of the result.
-Taps AreaTaps(int64_t from, int64_t to) {
-  const double scale = static_cast<double>(from) / static_cast<double>(to);
-  Taps taps;
-  taps.count = static_cast<int64_t>(std::ceil(scale)) + 1;
-  for (int64_t i = 0; i < to; ++i) {
-    const double begin = static_cast<double>(i) * scale, end = begin + scale;
-    const auto first = static_cast<int64_t>(begin);
-    for (int64_t k = 0; k < taps.count; ++k) {
-      const double low = static_cast<double>(first + k);
-      const double cover = std::min(end, low + 1) - std::max(begin, low);
-      taps.index.push_back(std::min(first + k, from - 1));
-      taps.weight.push_back(static_cast<float>(std::max(0.0, cover) / scale));
-    }
-  }
-  return taps;
-}
-
-// A kernel around the middle of each sample; beyond the edge the last sample counts.
-Taps KernelTaps(int64_t from, int64_t to, double (*kernel)(double), int64_t reach) {
-  const double scale = static_cast<double>(from) / static_cast<double>(to);
-  Taps taps;
-  taps.count = 2 * reach;
-  for (int64_t i = 0; i < to; ++i) {
-    const double middle = (static_cast<double>(i) + 0.5) * scale - 0.5;
-    const auto first = static_cast<int64_t>(std::floor(middle)) - reach + 1;
-    double total = 0;
-    for (int64_t k = 0; k < taps.count; ++k) {
-      total += kernel(middle - static_cast<double>(first + k));
-    }
-    for (int64_t k = 0; k < taps.count; ++k) {
-      const double w = kernel(middle - static_cast<double>(first + k)) / total;
-      taps.index.push_back(std::clamp<int64_t>(first + k, 0, from - 1));
-      taps.weight.push_back(static_cast<float>(w));
-    }
-  }
-  return taps;
-}
-
-Taps TapsOf(int64_t from, int64_t to, Interpolation how, bool shrinks) {
-  switch (how) {
-    case Interpolation::kNearest:
-      return NearestTaps(from, to);
-    case Interpolation::kCubic:
-      return KernelTaps(from, to, Cubic, 2);
-    case Interpolation::kLanczos:
-      return KernelTaps(from, to, Lanczos, 4);
-    case Interpolation::kArea:
-      if (shrinks) return AreaTaps(from, to);
-      break;
-    case Interpolation::kLinear:
-      break;
-  }
-  return KernelTaps(from, to, Linear, 1);
-}
 
 template <typename T, typename A>
 T Rounded(A v) {
@@ -123,6 +34,12 @@ void Resize(const T* x, int64_t height, int64_t width, int64_t channels, T* y,
   using A =
       std::conditional_t<sizeof(T) <= 4 && !std::is_same_v<T, int32_t>, float, double>;
   const bool shrinks = y_height <= height && y_width <= width;
+  if constexpr (std::is_same_v<T, uint8_t>) {
+    if (how != Interpolation::kNearest && (how != Interpolation::kArea || !shrinks)) {
+      return ResizeBytes(x, width * channels, height, width, channels, y, y_height,
+                         y_width, how);
+    }
+  }
   const Taps down = TapsOf(height, y_height, how, shrinks);
   const Taps across = TapsOf(width, y_width, how, shrinks);
   const int64_t row = y_width * channels;

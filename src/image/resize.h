@@ -19,6 +19,12 @@ template <typename T>
 void Resize(const T* x, int64_t height, int64_t width, int64_t channels, T* y,
             int64_t y_height, int64_t y_width, Interpolation how);
 
+// The same of bytes whose rows are `stride` apart: a part of a larger image. One
+// thread.
+void ResizeBytes(const uint8_t* x, int64_t stride, int64_t height, int64_t width,
+                 int64_t channels, uint8_t* y, int64_t y_height, int64_t y_width,
+                 Interpolation how);
+
 }  // namespace plait::image
 
 #endif  // PLAIT_IMAGE_RESIZE_H_

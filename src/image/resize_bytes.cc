@@ -1,0 +1,138 @@
+// Resizing bytes. Weights are whole numbers of 11 bits, but for cubic: OpenCV's
+// results.
+//
+// A row of x that the result needs is stretched once, into a ring of as many rows as a
+// sample has taps; what the result does not need is never touched.
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "image/resize_taps.h"
+
+namespace plait::image {
+namespace {
+
+constexpr int kBits = 11;
+
+std::vector<int32_t> Fixed(const Taps& taps) {
+  std::vector<int32_t> weights;
+  weights.reserve(taps.weight.size());
+  for (const float w : taps.weight)
+    weights.push_back(static_cast<int32_t>(std::lrint(w * (1 << kBits))));
+  return weights;
+}
+
+// One row of x, stretched: kChannels 0: any number of them.
+template <int kTaps, int kChannels>
+void Stretch(const uint8_t* x, const int32_t* at, const int32_t* weight, int64_t n,
+             int64_t any_channels, int32_t* y) {
+  const int64_t channels = kChannels == 0 ? any_channels : kChannels;
+  for (int64_t i = 0; i < n; ++i, at += kTaps, weight += kTaps, y += channels) {
+    for (int64_t c = 0; c < channels; ++c) {
+      int32_t sum = 0;
+      for (int k = 0; k < kTaps; ++k) sum += weight[k] * x[at[k] + c];
+      y[c] = sum;
+    }
+  }
+}
+
+template <int kTaps>
+void Sum(const int32_t* const* rows, const int32_t* weight, int64_t n, uint8_t* y) {
+  if constexpr (kTaps == 2) {
+    const int32_t *a = rows[0], *b = rows[1], wa = weight[0], wb = weight[1];
+    for (int64_t i = 0; i < n; ++i) {
+      const int32_t sum = (wa * (a[i] >> 4) >> 16) + (wb * (b[i] >> 4) >> 16);
+      y[i] = static_cast<uint8_t>((sum + 2) >> 2);
+    }
+  } else {
+    // Products have 30 bits and more where a kernel overshoots.
+    for (int64_t i = 0; i < n; ++i) {
+      float sum = 0;
+      for (int k = 0; k < kTaps; ++k)
+        sum += static_cast<float>(weight[k]) * static_cast<float>(rows[k][i]);
+      sum = sum * (1.0f / (1 << 2 * kBits)) + 0.5f;
+      y[i] = static_cast<uint8_t>(std::clamp(sum, 0.0f, 255.0f));
+    }
+  }
+}
+
+template <int kTaps, int kChannels>
+void Run(const uint8_t* x, int64_t stride, int64_t channels, const Taps& down,
+         const Taps& across, uint8_t* y) {
+  const std::vector<int32_t> down_weights = Fixed(down), weights = Fixed(across);
+  std::vector<int32_t> at;
+  at.reserve(across.index.size());
+  for (const int64_t i : across.index) at.push_back(static_cast<int32_t>(i * channels));
+  const auto y_width = static_cast<int64_t>(at.size()) / kTaps;
+  const int64_t row = y_width * channels;
+  std::vector<int32_t> ring(static_cast<size_t>(kTaps * row));
+  int64_t held[kTaps];
+  std::fill(held, held + kTaps, int64_t{-1});
+  const auto y_height = static_cast<int64_t>(down.index.size()) / kTaps;
+  for (int64_t i = 0; i < y_height; ++i, y += row) {
+    const int32_t* rows[kTaps];
+    for (int k = 0; k < kTaps; ++k) {
+      // Taps of a sample are neighbours, so places of the ring do not collide.
+      const int64_t from = down.index[i * kTaps + k], slot = from % kTaps;
+      int32_t* const to = ring.data() + slot * row;
+      if (held[slot] != from) {
+        Stretch<kTaps, kChannels>(x + from * stride, at.data(), weights.data(), y_width,
+                                  channels, to);
+        held[slot] = from;
+      }
+      rows[k] = to;
+    }
+    Sum<kTaps>(rows, down_weights.data() + i * kTaps, row, y);
+  }
+}
+
+template <int kTaps>
+void RunChannels(const uint8_t* x, int64_t stride, int64_t channels, const Taps& down,
+                 const Taps& across, uint8_t* y) {
+  switch (channels) {
+    case 1:
+      return Run<kTaps, 1>(x, stride, channels, down, across, y);
+    case 3:
+      return Run<kTaps, 3>(x, stride, channels, down, across, y);
+    default:
+      return Run<kTaps, 0>(x, stride, channels, down, across, y);
+  }
+}
+
+}  // namespace
+
+void ResizeBytes(const uint8_t* x, int64_t stride, int64_t height, int64_t width,
+                 int64_t channels, uint8_t* y, int64_t y_height, int64_t y_width,
+                 Interpolation how) {
+  const bool shrinks = y_height <= height && y_width <= width;
+  if (height == y_height && width == y_width) {
+    for (int64_t i = 0; i < height; ++i) {
+      std::memcpy(y + i * width * channels, x + i * stride,
+                  static_cast<size_t>(width * channels));
+    }
+    return;
+  }
+  if (how == Interpolation::kNearest || (how == Interpolation::kArea && shrinks)) {
+    std::vector<uint8_t> part;
+    if (stride != width * channels) {
+      part.resize(static_cast<size_t>(height * width * channels));
+      ResizeBytes(x, stride, height, width, channels, part.data(), height, width, how);
+      x = part.data();
+    }
+    return Resize(x, height, width, channels, y, y_height, y_width, how);
+  }
+  const Taps down = TapsOf(height, y_height, how, shrinks),
+             across = TapsOf(width, y_width, how, shrinks);
+  switch (down.count) {
+    case 2:
+      return RunChannels<2>(x, stride, channels, down, across, y);
+    case 4:
+      return RunChannels<4>(x, stride, channels, down, across, y);
+    default:
+      return RunChannels<8>(x, stride, channels, down, across, y);
+  }
+}
+
+}  // namespace plait::image
