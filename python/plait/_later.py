@@ -11,7 +11,6 @@ from .error import NotYetError
 _HINTS = {
     "numpy": "plait.np comes with a later release; use plait.nd",
     "numpy_extension": "plait.npx comes with a later release; use plait.nd",
-    "image": "image functions come with a later release",
     "rtc": "run-time compilation of CUDA code comes with a later release",
     "operator": "custom operators come with a later release; use autograd.Function",
     "contrib": "mx.contrib comes with a later release; see gluon.contrib",
