@@ -7,6 +7,7 @@
 
 #include "bindings.h"
 #include "image/codec.h"
+#include "image/resize.h"
 
 namespace nb = nanobind;
 
@@ -112,6 +113,34 @@ nb::bytes EncodeFromNumpy(const nb::ndarray<nb::numpy, nb::ro, nb::c_contig>& pi
   return nb::bytes(bytes.data(), bytes.size());
 }
 
+// y (height, width, channels) from x of the same dtype, which both must have.
+template <typename T>
+void ResizeInto(const void* x, int64_t height, int64_t width, int64_t channels, void* y,
+                int64_t y_height, int64_t y_width, int interp) {
+  image::Resize(static_cast<const T*>(x), height, width, channels, static_cast<T*>(y),
+                y_height, y_width, static_cast<image::Interpolation>(interp));
+}
+
+void ResizeNumpy(const nb::ndarray<nb::numpy, nb::ro, nb::c_contig>& x,
+                 const nb::ndarray<nb::numpy, nb::c_contig>& y, int interp) {
+  Check(x.ndim() == 3 && y.ndim() == 3 && x.shape(2) == y.shape(2) &&
+            x.dtype() == y.dtype() && interp >= 0 && interp <= 4 && x.size() > 0 &&
+            y.size() > 0,
+        "resize: images (height, width, channels) of the same dtype and channels, with "
+        "pixels, and interp 0 to 4 were expected");
+  const auto run = x.dtype() == nb::dtype<uint8_t>()   ? ResizeInto<uint8_t>
+                   : x.dtype() == nb::dtype<int32_t>() ? ResizeInto<int32_t>
+                   : x.dtype() == nb::dtype<float>()   ? ResizeInto<float>
+                   : x.dtype() == nb::dtype<double>()  ? ResizeInto<double>
+                                                       : nullptr;
+  Check(run != nullptr, ErrorKind::kType,
+        "resize: uint8, int32, float32 or float64 was expected");
+  nb::gil_scoped_release unlocked;
+  const auto n = [](size_t size) { return static_cast<int64_t>(size); };
+  run(x.data(), n(x.shape(0)), n(x.shape(1)), n(x.shape(2)), y.data(), n(y.shape(0)),
+      n(y.shape(1)), interp);
+}
+
 }  // namespace
 
 void BindImage(nb::module_& m) {
@@ -121,6 +150,9 @@ void BindImage(nb::module_& m) {
   m.def("decode_image_array", DecodeToArray, nb::arg("file"), nb::arg("flag") = 1,
         nb::arg("red_first") = true, nb::arg("shorter_edge") = 0,
         "An NDArray (height, width, channels) of an image file in memory.");
+  m.def("resize_image", ResizeNumpy, nb::arg("src").noconvert(),
+        nb::arg("dst").noconvert(), nb::arg("interp"),
+        "Resizes one NumPy array into another.");
   m.def("encode_image", EncodeFromNumpy, nb::arg("pixels"), nb::arg("extension"),
         nb::arg("quality") = 95, nb::arg("red_first") = false,
         "The bytes of an image file; quality is PNG's compression, too.");

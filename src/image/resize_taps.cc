@@ -24,9 +24,14 @@ double Linear(double x) {
   return std::max(0.0, 1 - std::abs(x));
 }
 
+// Not from / to, which may differ in the last bit; then pixels on the edge would.
+double Scale(int64_t from, int64_t to) {
+  return 1 / (static_cast<double>(to) / static_cast<double>(from));
+}
+
 Taps NearestTaps(int64_t from, int64_t to) {
   Taps taps;
-  const double scale = static_cast<double>(from) / static_cast<double>(to);
+  const double scale = Scale(from, to);
   for (int64_t i = 0; i < to; ++i) {
     const double at = std::floor(static_cast<double>(i) * scale);
     taps.index.push_back(std::min(static_cast<int64_t>(at), from - 1));
@@ -37,7 +42,7 @@ Taps NearestTaps(int64_t from, int64_t to) {
 
 // The share of each sample of x that lies under a sample of the result.
 Taps AreaTaps(int64_t from, int64_t to) {
-  const double scale = static_cast<double>(from) / static_cast<double>(to);
+  const double scale = Scale(from, to);
   Taps taps;
   taps.count = static_cast<int64_t>(std::ceil(scale)) + 1;
   for (int64_t i = 0; i < to; ++i) {
@@ -55,18 +60,19 @@ Taps AreaTaps(int64_t from, int64_t to) {
 
 // A kernel around the middle of each sample; beyond the edge the last sample counts.
 Taps KernelTaps(int64_t from, int64_t to, double (*kernel)(double), int64_t reach) {
-  const double scale = static_cast<double>(from) / static_cast<double>(to);
+  const double scale = Scale(from, to);
   Taps taps;
   taps.count = 2 * reach;
   for (int64_t i = 0; i < to; ++i) {
-    const double middle = (static_cast<double>(i) + 0.5) * scale - 0.5;
+    const auto middle =
+        static_cast<float>((static_cast<double>(i) + 0.5) * scale - 0.5);
     const auto first = static_cast<int64_t>(std::floor(middle)) - reach + 1;
     double total = 0;
     for (int64_t k = 0; k < taps.count; ++k) {
-      total += kernel(middle - static_cast<double>(first + k));
+      total += kernel(middle - static_cast<float>(first + k));
     }
     for (int64_t k = 0; k < taps.count; ++k) {
-      const double w = kernel(middle - static_cast<double>(first + k)) / total;
+      const double w = kernel(middle - static_cast<float>(first + k)) / total;
       taps.index.push_back(std::clamp<int64_t>(first + k, 0, from - 1));
       taps.weight.push_back(static_cast<float>(w));
     }
@@ -76,7 +82,7 @@ Taps KernelTaps(int64_t from, int64_t to, double (*kernel)(double), int64_t reac
 
 // Where the image grows, kArea mixes two samples only where their border lies.
 Taps BorderTaps(int64_t from, int64_t to) {
-  const double scale = static_cast<double>(from) / static_cast<double>(to);
+  const double scale = Scale(from, to);
   Taps taps;
   taps.count = 2;
   for (int64_t i = 0; i < to; ++i) {

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from plait import recordio
 from plait.error import MXNetError, MXNetKeyError, MXNetOSError, MXNetValueError
 

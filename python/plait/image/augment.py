@@ -314,7 +314,9 @@ def normalizers(mean, std):
             return np.array(default)
         check(
             value is None
-            or (isinstance(value, (np.ndarray, nd.NDArray)) and value.shape[0] in (1, 3)),
+            or (
+                isinstance(value, (np.ndarray, nd.NDArray)) and value.shape[0] in (1, 3)
+            ),
             "CreateAugmenter: %s is %s; None, True or an array of 1 or 3 numbers was "
             "expected",
             name,
@@ -344,9 +346,9 @@ def CreateAugmenter(
 ):
     """The usual augmenters for images of data_shape (channels, height, width).
 
-    resize: the shorter edge first, above 0. rand_crop: a rectangle anywhere, else in the
-    middle; with rand_resize of random size too. mean, std: arrays, or True for those of
-    ImageNet. brightness to hue, pca_noise: how much; rand_gray: a probability.
+    resize: the shorter edge first, above 0. rand_crop: a rectangle anywhere, else in
+    the middle; with rand_resize of random size too. mean, std: arrays, or True for those
+    of ImageNet. brightness to hue, pca_noise: how much; rand_gray: a probability.
     """
     found = [ResizeAug(resize, inter_method)] if resize > 0 else []
     size = data_shape[2], data_shape[1]

@@ -146,7 +146,7 @@ def fixed_crop(src, x0, y0, w, h, size=None, interp=2):
 
 
 def random_crop(src, size, interp=2):
-    """(image, (x, y, width, height)): a rectangle of (width, height) `size` anywhere."""
+    """(image, (x, y, width, height)): a rectangle of `size` (width, height)."""
     h, w = src.shape[:2]
     new_w, new_h = scale_down((w, h), size)
     x0 = random.randint(0, w - new_w)

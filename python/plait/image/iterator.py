@@ -72,8 +72,8 @@ class ImageIter(DataIter):
     file, its labels count.
 
     last_batch_handle: 'pad' fills the last batch from the start, 'discard' drops it,
-    'roll_over' keeps its images for the next epoch. on_error: 'raise', or 'skip' to pass
-    over images that cannot be read; how many is said at the end of the epoch. kwargs go
+    'roll_over' keeps its images for the next epoch. on_error: 'raise', or 'skip' to
+    pass over images that cannot be read; how many is said at the end of the epoch. kwargs go
     to CreateAugmenter, unless aug_list is given.
     """
 

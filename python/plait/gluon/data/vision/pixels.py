@@ -7,6 +7,7 @@ import random
 
 import numpy as np
 
+from .... import _plait
 from ....error import MXNetValueError
 
 _GRAY = np.array([0.299, 0.587, 0.114], np.float32)
@@ -32,51 +33,6 @@ def like(values, image):
         return values.astype(image.dtype)
     limits = np.iinfo(image.dtype)
     return np.clip(np.rint(values), limits.min, limits.max).astype(image.dtype)
-
-
-def _linear(x):
-    return np.maximum(0, 1 - np.abs(x))
-
-
-def _cubic(x):
-    a, x = -0.75, np.abs(x)
-    near = ((a + 2) * x - (a + 3)) * x * x + 1
-    far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
-    return np.where(x <= 1, near, np.where(x < 2, far, 0))
-
-
-def _lanczos(x):
-    return np.where(np.abs(x) < 4, np.sinc(x) * np.sinc(x / 4), 0)
-
-
-_KERNELS = {1: (_linear, 1), 2: (_cubic, 2), 4: (_lanczos, 4)}
-
-
-def _resize_matrix(old, new, interp):
-    """Rows of weights that make `new` samples of `old` ones."""
-    weights = np.zeros((new, old), np.float32)
-    scale = old / float(new)
-    if interp == 0:
-        weights[
-            np.arange(new), np.minimum((np.arange(new) * scale).astype(int), old - 1)
-        ] = 1
-        return weights
-    if interp == 3 and scale > 1:  # the share of each old sample under the new one
-        edges = np.arange(new + 1) * scale
-        for i in range(new):
-            cover = np.minimum(edges[i + 1], np.arange(1, old + 1)) - np.maximum(
-                edges[i], np.arange(old)
-            )
-            weights[i] = np.maximum(cover, 0) / scale
-        return weights
-    kernel, reach = _KERNELS.get(interp, _KERNELS[1])
-    center = (np.arange(new) + 0.5) * scale - 0.5
-    first = np.floor(center).astype(int) - reach + 1
-    taps = first[:, None] + np.arange(2 * reach)
-    values = kernel(center[:, None] - taps)
-    values /= values.sum(axis=1, keepdims=True)
-    np.add.at(weights, (np.arange(new)[:, None], np.clip(taps, 0, old - 1)), values)
-    return weights
 
 
 def choose_interp(interp, old, new):
@@ -109,12 +65,12 @@ def resize(image, size, keep_ratio=False, interp=1):
     interp = choose_interp(interp, (height, width), (size[1], size[0]))
     if (size[1], size[0]) == (height, width):
         return image.copy()
-    rows = _resize_matrix(height, size[1], interp)
-    columns = _resize_matrix(width, size[0], interp)
-    flat = image.astype(np.float32)
-    flat = np.einsum("ij,...jkc->...ikc", rows, flat, optimize=True)
-    flat = np.einsum("ij,...hjc->...hic", columns, flat, optimize=True)
-    return like(flat, image)
+    known = image.dtype in (np.uint8, np.int32, np.float32, np.float64)
+    source = np.ascontiguousarray(image if known else image.astype(np.float32))
+    out = np.empty((*image.shape[:-3], size[1], size[0], image.shape[-1]), source.dtype)
+    for index in np.ndindex(image.shape[:-3]):
+        _plait.resize_image(source[index], out[index], interp)
+    return out if known else like(out, image)
 
 
 def crop(image, x, y, width, height):
