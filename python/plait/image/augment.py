@@ -347,8 +347,8 @@ def CreateAugmenter(
     """The usual augmenters for images of data_shape (channels, height, width).
 
     resize: the shorter edge first, above 0. rand_crop: a rectangle anywhere, else in
-    the middle; with rand_resize of random size too. mean, std: arrays, or True for those
-    of ImageNet. brightness to hue, pca_noise: how much; rand_gray: a probability.
+    the middle; with rand_resize of random size too. mean, std: arrays, or True for
+    those of ImageNet. brightness to hue, pca_noise: how much; rand_gray: a probability.
     """
     found = [ResizeAug(resize, inter_method)] if resize > 0 else []
     size = data_shape[2], data_shape[1]

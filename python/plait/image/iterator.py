@@ -73,8 +73,8 @@ class ImageIter(DataIter):
 
     last_batch_handle: 'pad' fills the last batch from the start, 'discard' drops it,
     'roll_over' keeps its images for the next epoch. on_error: 'raise', or 'skip' to
-    pass over images that cannot be read; how many is said at the end of the epoch. kwargs go
-    to CreateAugmenter, unless aug_list is given.
+    pass over images that cannot be read; how many is said at the end of the epoch.
+    kwargs go to CreateAugmenter, unless aug_list is given.
     """
 
     def __init__(
