@@ -9,8 +9,9 @@
 // reaches all the pixels of its tiles; docs/design/winograd.md has figures.
 //
 // Results have the same bits for any number of threads. Thread safety: any thread;
-// ComputeThreads() threads are used. Errors: kMemory for lack of scratch, which is
-// some tens of MB at most, from the calling thread's Workspace where it has one.
+// ComputeThreads() threads are used. Errors: kMemory for lack of scratch: up to about
+// 40 MB, 10 MB more for each thread, and 4 to 5 times the filters where these are not
+// given transformed. The calling thread's share is from its Workspace where it has one.
 
 #ifndef PLAIT_CPU_WINOGRAD_H_
 #define PLAIT_CPU_WINOGRAD_H_

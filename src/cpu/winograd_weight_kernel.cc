@@ -29,11 +29,14 @@ constexpr int64_t kTaps = 9;
 // Tiles of a sum; the sums are added up then. Many filters want long sums, as each sum
 // goes over all of the gradients, which are in memory then.
 constexpr int64_t kShortSum = 96, kLongSum = 264;
-constexpr int64_t kManyFilters = 1 << 20;
+constexpr int64_t kManyFilters = 1 << 22;
+// Values of a long sum, 40 MB.
+constexpr int64_t kMostValues = 10 << 20;
 // Values that the threads transform before they multiply, unless one sum has more.
 constexpr int64_t kRoundValues = 1 << 22;
-// Input blocks whose gradients one thread has in its second-level cache.
-constexpr int64_t kGroupBlocks = 4;
+// Input blocks and panels of outputs that one thread works on: for each point, a
+// group's values and gradients should be in its second-level cache.
+constexpr int64_t kGroupBlocks = 8, kGroupPanels = 8;
 // Rows of a register tile, a divisor of kBlock.
 constexpr int kGradientRows = kBlock == 16 ? 8 : kBlock >= 4 ? 4 : 1;
 
@@ -94,17 +97,21 @@ class WeightGradient {
         dy_(dy),
         dweight_(dweight),
         dbias_(dbias),
-        // Depends on sizes only, and so do the bits of the result.
-        sums_(CeilDiv(p_.Tiles(), plan_.Size() >= kManyFilters ? kLongSum : kShortSum)),
+        sums_(CeilDiv(p_.Tiles(), SumTiles(plan_))),
         tiles_(CeilDiv(p_.Tiles(), sums_)),
         x_values_(Values::Size(tiles_ * plan_.in_blocks)),
         dy_values_(Values::Size(tiles_ * plan_.out_blocks)) {
     const int64_t threads = ComputeThreads();
     round_ = std::clamp<int64_t>(kRoundValues / (x_values_ + dy_values_), 1,
                                  std::min(threads, sums_));
-    const int64_t groups = CeilDiv(plan_.in_blocks, kGroupBlocks) * plan_.panels;
-    group_ = groups >= 2 * threads || threads == 1 ? kGroupBlocks : 1;
-    groups_ = CeilDiv(plan_.in_blocks, group_);
+    const auto cut = [&] {
+      in_groups_ = CeilDiv(plan_.in_blocks, group_blocks_);
+      groups_ = CeilDiv(plan_.panels, group_panels_) * in_groups_;
+    };
+    for (cut(); threads > 1 && groups_ < 2 * threads; cut()) {
+      if (group_panels_ * group_blocks_ == 1) break;
+      (group_panels_ > 1 ? group_panels_ : group_blocks_) /= 2;
+    }
   }
 
   void Run() {
@@ -113,8 +120,7 @@ class WeightGradient {
         Scratch::Bytes<float>(round_ * (x_values_ + dy_values_ + channels)));
     values_ = values.As<float>();
     channel_sums_ = values_ + round_ * (x_values_ + dy_values_);
-    const Scratch all(
-        sums_ == 1 ? 0 : Scratch::Bytes<float>(plan_.panels * groups_ * GroupSize()));
+    const Scratch all(sums_ == 1 ? 0 : Scratch::Bytes<float>(groups_ * GroupSize()));
     gradients_ = all.As<float>();
     std::vector<double> bias(static_cast<size_t>(channels), 0.0);
     for (int64_t first = 0; first < sums_; first += round_) {
@@ -131,7 +137,33 @@ class WeightGradient {
   }
 
  private:
-  int64_t GroupSize() const { return kPoints * group_ * kBlock * 2 * kBlock; }
+  // Depends on sizes only, and so do the bits of the result.
+  static int64_t SumTiles(const WinogradFilterPlan& plan) {
+    if (plan.Size() < kManyFilters) return kShortSum;
+    const int64_t tile = kPoints * (plan.in_blocks + plan.out_blocks) * kBlock;
+    return std::clamp(kMostValues / tile, kShortSum, kLongSum);
+  }
+  // A part of the gradients: 36 matrices, one block apart, of (panel, in, width).
+  struct Group {
+    int64_t first_panel, last_panel, first_block, last_block;
+    int64_t PanelOffset(int64_t panel) const {
+      return (panel - first_panel) * (last_block - first_block) * kBlock * 2 * kBlock;
+    }
+  };
+  Group GroupAt(int64_t i) const {
+    const int64_t panel = i / in_groups_ * group_panels_;
+    const int64_t block = i % in_groups_ * group_blocks_;
+    return {panel, std::min(panel + group_panels_, plan_.panels), block,
+            std::min(block + group_blocks_, plan_.in_blocks)};
+  }
+  int64_t MatrixStride(const Group& g) const {
+    const int64_t out =
+        std::min(2 * g.last_panel, plan_.out_blocks) - 2 * g.first_panel;
+    return (g.last_block - g.first_block) * kBlock * out * kBlock + kBlock;
+  }
+  int64_t GroupSize() const {
+    return kPoints * (group_blocks_ * group_panels_ * 2 * kBlock + 1) * kBlock;
+  }
   int64_t First(int64_t sum) const { return p_.Tiles() * sum / sums_; }
   int64_t Tiles(int64_t sum) const { return First(sum + 1) - First(sum); }
   Values XValues(int64_t slot, int64_t tiles) const {
@@ -165,52 +197,57 @@ class WeightGradient {
   }
 
   void Multiply(int64_t first, int64_t count) const {
-    ParallelFor(plan_.panels * groups_, 1, [&](int64_t begin, int64_t end) {
+    ParallelFor(groups_, 1, [&](int64_t begin, int64_t end) {
       const Scratch one(sums_ == 1 ? Scratch::Bytes<float>(GroupSize()) : 0);
       HWY_ALIGN float taps[kTaps * kBlock * kBlock];
       for (int64_t i = begin; i < end; ++i) {
         float* const m = sums_ == 1 ? one.As<float>() : gradients_ + i * GroupSize();
         for (int64_t slot = 0; slot < count; ++slot) {
-          MultiplyGroup(slot, Tiles(first + slot), i, first + slot > 0, m);
+          MultiplyGroup(slot, Tiles(first + slot), GroupAt(i), first + slot > 0, m);
         }
-        if (first + count == sums_) Finish(i, m, taps);
+        if (first + count == sums_) Finish(GroupAt(i), m, taps);
       }
     });
   }
-  // Adds one sum to the gradients of a panel of outputs and a group of inputs.
-  void MultiplyGroup(int64_t slot, int64_t n, int64_t group, bool add, float* m) const {
-    const int64_t panel = group / groups_, begin = group % groups_ * group_;
-    const int64_t end = std::min(begin + group_, plan_.in_blocks);
-    const bool two = plan_.Vecs(panel) == 2;
-    const int64_t width = plan_.Vecs(panel) * kBlock;
+  // Adds one sum to a group of the gradients.
+  void MultiplyGroup(int64_t slot, int64_t n, const Group& g, bool add,
+                     float* m) const {
     const Values x = XValues(slot, n), dy = DyValues(slot, n);
-    for (int64_t i = 0; i < kPoints; ++i) {
-      const float* d = dy.data + i * dy.stride + 2 * panel * n * kBlock;
-      for (int64_t block = begin; block < end; ++block) {
-        const float* v = x.data + i * x.stride + block * n * kBlock;
-        for (int64_t r = 0; r < kBlock;
-             r += kGradientRows, m += kGradientRows * width) {
-          (two ? SumProducts<2> : SumProducts<1>)(n, v + r, d, add, m);
+    for (int64_t i = 0; i < kPoints; ++i, m += MatrixStride(g)) {
+      for (int64_t panel = g.first_panel; panel < g.last_panel; ++panel) {
+        const bool two = plan_.Vecs(panel) == 2;
+        const float* d = dy.data + i * dy.stride + 2 * panel * n * kBlock;
+        float* to = m + g.PanelOffset(panel);
+        for (int64_t block = g.first_block; block < g.last_block; ++block) {
+          const float* v = x.data + i * x.stride + block * n * kBlock;
+          for (int64_t r = 0; r < kBlock; r += kGradientRows) {
+            (two ? SumProducts<2> : SumProducts<1>)(n, v + r, d, add, to);
+            to += kGradientRows * plan_.Vecs(panel) * kBlock;
+          }
         }
       }
     }
   }
-  void Finish(int64_t group, const float* m, float* taps) const {
-    const int64_t panel = group / groups_, begin = group % groups_ * group_;
-    const int64_t end = std::min(begin + group_, plan_.in_blocks);
-    const int64_t width = plan_.Vecs(panel) * kBlock;
-    const int64_t stride = (end - begin) * kBlock * width;
-    for (int64_t block = begin; block < end; ++block) {
-      const int64_t ni = std::min(kBlock, p_.in - block * kBlock);
-      for (int64_t j = 0; j < plan_.Vecs(panel); ++j) {
-        const int64_t out = (2 * panel + j) * kBlock;
-        const float* from = m + (block - begin) * kBlock * width + j * kBlock;
-        for (int64_t i = 0; i < ni; ++i) {
-          TapsTile(from + i * width, stride, taps + i * kTaps * kBlock);
-        }
-        Transpose(taps, ni * kTaps, std::min(kBlock, p_.out - out), p_.in * kTaps,
-                  dweight_ + (out * p_.in + block * kBlock) * kTaps);
+  void Finish(const Group& g, const float* m, float* taps) const {
+    for (int64_t panel = g.first_panel; panel < g.last_panel; ++panel) {
+      for (int64_t block = g.first_block; block < g.last_block; ++block) {
+        const int64_t width = plan_.Vecs(panel) * kBlock;
+        const float* from =
+            m + g.PanelOffset(panel) + (block - g.first_block) * kBlock * width;
+        FinishBlock(panel, block, from, MatrixStride(g), taps);
       }
+    }
+  }
+  void FinishBlock(int64_t panel, int64_t block, const float* m, int64_t stride,
+                   float* taps) const {
+    const int64_t ni = std::min(kBlock, p_.in - block * kBlock);
+    for (int64_t j = 0; j < plan_.Vecs(panel); ++j, m += kBlock) {
+      const int64_t out = (2 * panel + j) * kBlock;
+      for (int64_t i = 0; i < ni; ++i) {
+        TapsTile(m + i * plan_.Vecs(panel) * kBlock, stride, taps + i * kTaps * kBlock);
+      }
+      Transpose(taps, ni * kTaps, std::min(kBlock, p_.out - out), p_.in * kTaps,
+                dweight_ + (out * p_.in + block * kBlock) * kTaps);
     }
   }
 
@@ -218,9 +255,11 @@ class WeightGradient {
   const WinogradFilterPlan plan_;
   const float *const x_, *const dy_;
   float *const dweight_, *const dbias_;
-  const int64_t sums_, tiles_;                  // sums, and tiles of the longest one
-  const int64_t x_values_, dy_values_;          // of a sum
-  int64_t round_ = 1, group_ = 1, groups_ = 1;  // sums; input blocks, groups of them
+  const int64_t sums_, tiles_;          // sums, and tiles of the longest one
+  const int64_t x_values_, dy_values_;  // of a sum
+  int64_t round_ = 1;                   // sums that are gathered together
+  int64_t group_panels_ = kGroupPanels, group_blocks_ = kGroupBlocks;
+  int64_t in_groups_ = 1, groups_ = 1;  // of in blocks, and in all
   float* values_ = nullptr;
   float* channel_sums_ = nullptr;
   float* gradients_ = nullptr;

@@ -5,8 +5,9 @@
 // shortest times in ms: ours with the filters kept, ours with them transformed in each
 // call, oneDNN's Winograd, oneDNN's direct kernel.
 
+#include <time.h>
+
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -28,26 +29,29 @@ struct Layer {
 
 using Call = std::function<void()>;
 
+// Wall time, or with one thread the processor's, which neighbours disturb less.
+double Now() {
+  timespec t;
+  clock_gettime(ComputeThreads() > 1 ? CLOCK_MONOTONIC : CLOCK_PROCESS_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_nsec) * 1e-6;
+}
+
 // The shortest time of each call in ms. The calls take turns, so that a neighbour's
 // work disturbs all of them alike.
 std::vector<double> Shortest(const std::vector<Call>& calls) {
-  using Clock = std::chrono::steady_clock;
   std::vector<double> best(calls.size(), 0);
   for (const Call& call : calls) {
     if (call) call();
   }
-  const auto begin = Clock::now();
-  const auto since = [](Clock::time_point t) {
-    return std::chrono::duration<double, std::milli>(Clock::now() - t).count();
-  };
-  for (int i = 0; i < 4 || since(begin) < 300; ++i) {
+  const double begin = Now();
+  for (int i = 0; i < 4 || Now() - begin < 300; ++i) {
     for (size_t k = 0; k < calls.size(); ++k) {
       if (!calls[k]) continue;
       // The second of two calls finds its own data in the caches.
       calls[k]();
-      const auto start = Clock::now();
+      const double start = Now();
       calls[k]();
-      const double t = since(start);
+      const double t = Now() - start;
       best[k] = best[k] == 0 ? t : std::min(best[k], t);
     }
   }
