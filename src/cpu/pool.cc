@@ -263,20 +263,6 @@ int64_t CountOf(int64_t i, int64_t stride, int64_t pad, int64_t kernel, int64_t 
   return std::min(first + kernel, size) - std::max<int64_t>(first, 0);
 }
 
-// The factor of each window: 1, or 1 / its number of elements.
-std::vector<float> Factors(const PoolPlanes& p, bool average, bool include_pad) {
-  std::vector<float> factors(static_cast<size_t>(p.out_h * p.out_w), 1.0f);
-  for (int64_t r = 0; average && r < p.out_h; ++r) {
-    const int64_t rows = CountOf(r, p.stride_h, p.pad_h, p.kernel_h, p.h, include_pad);
-    for (int64_t i = 0; i < p.out_w; ++i) {
-      const int64_t n =
-          rows * CountOf(i, p.stride_w, p.pad_w, p.kernel_w, p.w, include_pad);
-      factors[r * p.out_w + i] = 1.0f / static_cast<float>(std::max<int64_t>(n, 1));
-    }
-  }
-  return factors;
-}
-
 void SpreadSum(const PoolPlanes& p, const float* factors, const float* dy, float* dx) {
   std::fill_n(dx, p.h * p.w, 0.0f);
   for (int64_t r = 0; r < p.out_h; ++r) {
@@ -294,6 +280,19 @@ void SpreadSum(const PoolPlanes& p, const float* factors, const float* dy, float
 }
 
 }  // namespace
+
+std::vector<float> PoolFactors(const PoolPlanes& p, bool average, bool include_pad) {
+  std::vector<float> factors(static_cast<size_t>(p.out_h * p.out_w), 1.0f);
+  for (int64_t r = 0; average && r < p.out_h; ++r) {
+    const int64_t rows = CountOf(r, p.stride_h, p.pad_h, p.kernel_h, p.h, include_pad);
+    for (int64_t i = 0; i < p.out_w; ++i) {
+      const int64_t n =
+          rows * CountOf(i, p.stride_w, p.pad_w, p.kernel_w, p.w, include_pad);
+      factors[r * p.out_w + i] = 1.0f / static_cast<float>(std::max<int64_t>(n, 1));
+    }
+  }
+  return factors;
+}
 
 void MaxPool(const PoolPlanes& p, const float* x, float* y) {
   if (pairs::Fits(p)) {
@@ -324,7 +323,7 @@ void SumPool(const PoolPlanes& p, bool average, bool include_pad, const float* x
       pairs::SumPool(p, average ? 0.25f : 1.0f, first, last, x, y);
     });
   }
-  const std::vector<float> factors = Factors(p, average, include_pad);
+  const std::vector<float> factors = PoolFactors(p, average, include_pad);
   const auto run = HWY_DYNAMIC_DISPATCH(SumPlanes);
   const int64_t n = p.out_h * p.out_w;
   ParallelFor(p.planes, Grain(p), [&](int64_t first, int64_t last) {
@@ -342,7 +341,7 @@ void SumPoolBackward(const PoolPlanes& p, bool average, bool include_pad,
       pairs::SumPoolBackward(p, average ? 0.25f : 1.0f, first, last, dy, dx);
     });
   }
-  const std::vector<float> factors = Factors(p, average, include_pad);
+  const std::vector<float> factors = PoolFactors(p, average, include_pad);
   ParallelFor(p.planes, Grain(p), [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
       SpreadSum(p, factors.data(), dy + i * p.out_h * p.out_w, dx + i * p.h * p.w);

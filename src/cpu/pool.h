@@ -4,6 +4,7 @@
 #define PLAIT_CPU_POOL_H_
 
 #include <cstdint>
+#include <vector>
 
 namespace plait::cpu {
 
@@ -25,6 +26,8 @@ void SumPool(const PoolPlanes& p, bool average, bool include_pad, const float* x
              float* y);
 void SumPoolBackward(const PoolPlanes& p, bool average, bool include_pad,
                      const float* dy, float* dx);
+// The factor of each window: 1, or 1 / its number of elements.
+std::vector<float> PoolFactors(const PoolPlanes& p, bool average, bool include_pad);
 
 }  // namespace plait::cpu
 

@@ -6,6 +6,8 @@
 #include <iostream>
 
 #include "base/options.h"
+#include "cpu/blocked.h"
+#include "passes/blocked.h"
 #include "passes/casts.h"
 #include "passes/epilogue.h"
 #include "passes/fold_batch_norm.h"
@@ -107,6 +109,10 @@ Ref<const CompiledGraph> CompiledGraph::Compile(Graph graph,
   if (enabled("epilogue")) {
     graph = plait::Prune(JoinEpilogues(graph));
     DumpAfter("epilogue", graph);
+  }
+  if (enabled("blocked")) {
+    graph = plait::Prune(UseBlocks(graph, cpu::ChannelBlock()));
+    DumpAfter("blocked", graph);
   }
   Ref<Prologue> prologue;
   if (hoists) {

@@ -69,6 +69,7 @@ class GraphOperation final : public Operation {
                       graph.training(),
                       {}};
       if (step.random >= 0) args.random = streams[step.random];
+      const InlineTimer timer(step.op->name.c_str(), step.name);
       try {
         if (step.cost < kWithoutWorkspace) {
           step.kernel->run(step.params->get(), args);

@@ -207,14 +207,15 @@ double EstimateCost(const OpDef& op, const Params& params, const Specs& in,
   return kOverhead + memory + kPerOperation * op.cost(params.get(), in, out);
 }
 
-InlineTimer::InlineTimer(const char* name)
-    : name_(Engine::Get().observed() ? name : nullptr) {
+InlineTimer::InlineTimer(const char* name, const char* layer)
+    : name_(Engine::Get().observed() ? name : nullptr), layer_(layer) {
   if (name_ != nullptr) start_ = Now();
 }
 
 InlineTimer::~InlineTimer() {
   if (name_ == nullptr) return;
-  Engine::Get().ReportInline(name_, CurrentLayer(), Lane::kCompute, start_, Now());
+  Engine::Get().ReportInline(name_, layer_ != nullptr ? layer_ : CurrentLayer(),
+                             Lane::kCompute, start_, Now());
 }
 
 void SetCallSite(CallSiteFn fn) {

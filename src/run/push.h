@@ -48,13 +48,15 @@ const char*& CurrentLayer();
 // observes the engine.
 class InlineTimer {
  public:
-  explicit InlineTimer(const char* name);
+  // layer: null stands for CurrentLayer().
+  explicit InlineTimer(const char* name, const char* layer = nullptr);
   ~InlineTimer();
   InlineTimer(const InlineTimer&) = delete;
   InlineTimer& operator=(const InlineTimer&) = delete;
 
  private:
   const char* name_;  // null: nobody does
+  const char* layer_;
   int64_t start_ = 0;
 };
 

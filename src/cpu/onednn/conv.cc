@@ -170,12 +170,13 @@ std::shared_ptr<const Entry> Find(const ConvProblem& p, DType dtype, ConvPass pa
 }
 
 // In a pass over all of the buffer, padding included: relu(0) is 0. oneDNN's fused relu
-// would make zeros of NaNs.
+// would make zeros of NaNs. Every element is stored, so that vectors can do it.
 template <typename T>
 void Relu(T* y, int64_t n) {
   ParallelFor(n, 1 << 15, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      if (static_cast<float>(y[i]) < 0) y[i] = T(0.0f);
+      const T v = y[i];
+      y[i] = static_cast<float>(v) < 0 ? T(0.0f) : v;
     }
   });
 }

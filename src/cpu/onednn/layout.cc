@@ -95,6 +95,10 @@ LayoutDesc LayoutOf(const Md& md, std::span<const int64_t> dims, DType dtype) {
   return {Interned::Global().IdOf(md)};
 }
 
+LayoutDesc BlockedLayout(int64_t block) {
+  return {block == 16 ? 1u : 2u};
+}
+
 size_t LayoutBytes(LayoutDesc layout, std::span<const int64_t> dims, DType dtype) {
   try {
     return DescOf(layout, dims, dtype).get_size();

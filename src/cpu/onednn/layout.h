@@ -23,6 +23,9 @@ struct LayoutDesc {
   bool operator==(const LayoutDesc&) const = default;
 };
 
+// Blocks of 16 or 8 channels.
+LayoutDesc BlockedLayout(int64_t block);
+
 // Bytes of an array in a layout; blocks make it larger than the plain one. The elements
 // of the padding are zero in every array that functions here write.
 size_t LayoutBytes(LayoutDesc layout, std::span<const int64_t> dims, DType dtype);

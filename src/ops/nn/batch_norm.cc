@@ -1,5 +1,7 @@
 // BatchNorm: normalisation of every channel over the batch and space.
 
+#include "ops/nn/batch_norm.h"
+
 #include <cmath>
 
 #include "graph/math.h"
@@ -11,22 +13,6 @@
 namespace plait {
 namespace {
 
-struct BatchNormParams {
-  double eps = 0.0010000000474974513;
-  float momentum = 0.9f;
-  bool fix_gamma = true;
-  bool use_global_stats = false;
-  bool output_mean_var = false;
-  int axis = 1;
-  bool cudnn_off = false;
-  std::optional<float> min_calib_range, max_calib_range;
-  int ndev = 1;  // of SyncBatchNorm
-  std::string key;
-
-  // SyncBatchNorm, which alone has a key, gives variances instead of their inverse
-  // roots.
-  bool gives_variance() const { return !key.empty(); }
-};
 using P = BatchNormParams;
 
 // Statistics and parameters of half types are float32.

@@ -10,6 +10,7 @@
 
 #include <array>
 
+#include "cpu/conv.h"
 #include "graph/op.h"
 
 namespace plait {
@@ -60,6 +61,9 @@ ConvGeometry MakeConvGeometry(const ConvParams& p, const Shape& x, const Shape& 
 
 // The rows of parameters that convolution and deconvolution have in common.
 std::vector<Param<ConvParams>> ConvParamList();
+
+// As cpu/conv.h describes it.
+cpu::ConvProblem ProblemOf(const ConvGeometry& g);
 
 // Plain kernels, in the dtype of the arrays. `bias` may be null.
 void PlainConvForward(const ConvGeometry& g, const View& x, const View& w,

@@ -8,7 +8,6 @@
 #include "ops/nn/conv.h"
 
 namespace plait {
-namespace {
 
 cpu::ConvProblem ProblemOf(const ConvGeometry& g) {
   return {.rank = g.rank,
@@ -23,6 +22,8 @@ cpu::ConvProblem ProblemOf(const ConvGeometry& g) {
           .pad_low = g.pad,
           .pad_high = g.pad};
 }
+
+namespace {
 
 void Clear(const View& v) {
   std::memset(v.ptr, 0, static_cast<size_t>(v.bytes()));

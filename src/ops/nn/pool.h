@@ -30,6 +30,12 @@ struct PoolParams {
   bool include_pad() const { return count_include_pad.value_or(true); }
 };
 
+// Of the operators that note where maxima are.
+struct PoolIndexParams {
+  Shape kernel, stride, pad;  // along rows and columns
+  Shape result;               // of the gradient: the shape of the pooled array
+};
+
 // Windows over the space of x. With fewer than three axes, the first ones have size 1.
 // Elements are at plane + position * step: a plane is one channel of one sample.
 struct PoolGeometry {

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "base/parallel.h"
-#include "graph/op.h"
+#include "ops/nn/pool.h"
 
 namespace plait {
 namespace {
@@ -15,10 +15,6 @@ namespace {
 constexpr uint8_t kNone = 255;
 constexpr int64_t kGrain = 1 << 15;  // elements of work for a thread
 
-struct PoolIndexParams {
-  Shape kernel, stride, pad;  // along rows and columns
-  Shape result;               // of the gradient: the shape of the pooled array
-};
 using P = PoolIndexParams;
 
 void CheckWindow(const P& p, const char* op) {

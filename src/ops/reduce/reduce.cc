@@ -1,5 +1,6 @@
 // sum, mean, prod, nansum, nanprod, max, min, _square_sum: reductions along axes.
 
+#include "graph/blocked_form.h"
 #include "ops/gradients.h"
 #include "ops/infer.h"
 #include "ops/reduce/axes.h"
@@ -255,6 +256,26 @@ Pw SumTo(const SumToParams& p, const Pw& x, const Shape& shape, PointwiseReducti
                 {{Normal({2, 3})}, {.shape = {}}},
                 {{Normal({0, 3})}, {.shape = {1, 3}}}},
 });
+
+// The sums of each channel (gradients of biases), from whole blocks.
+std::optional<BlockedForm> BlockedSum(const void* params, const Specs& in,
+                                      const Specs& out, int64_t block) {
+  const P& p = *static_cast<const P*>(params);
+  const Shape& x = in[0].shape;
+  if (x.rank() != 4 || in[0].dtype != DType::kFloat32 || x[1] % block != 0 ||
+      out[0].dtype != DType::kFloat32 || x.size() == 0 || p.keepdims ||
+      Mask<Kind::kSum>(p, x) != 0b1101)
+    return {};
+  P q = p;
+  q.axis = {0, 2, 3};
+  q.exclude = false;
+  return BlockedForm{
+      .op = &GetOp("sum"), .params = MakeParams(std::move(q)), .blocked_in = 1};
+}
+[[maybe_unused]] const bool kBlockedSum = [] {
+  AddBlockedRule("sum", BlockedSum);
+  return true;
+}();
 
 }  // namespace
 }  // namespace plait

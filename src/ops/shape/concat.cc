@@ -1,5 +1,6 @@
 // Concat, _rnn_param_concat, stack: arrays joined along an axis.
 
+#include "graph/blocked_form.h"
 #include "ops/gradients.h"
 #include "ops/shape/copy.h"
 #include "ops/shape/slices.h"
@@ -129,11 +130,28 @@ OpSpec<ConcatParams> ConcatSpec(const char* name, const char* doc) {
   };
 }
 
+// Whole blocks are joined as single channels are.
+std::optional<BlockedForm> BlockedConcat(const void* params, const Specs& in,
+                                         const Specs&, int64_t block) {
+  const auto& p = *static_cast<const ConcatParams*>(params);
+  if (p.dim != 1 || in.size() > 31) return {};
+  for (const Spec& s : in) {
+    if (s.shape.rank() != 4 || s.dtype != DType::kFloat32 || s.shape.size() == 0 ||
+        s.shape[1] % block != 0)
+      return {};
+  }
+  return BlockedForm{.op = &GetOp("Concat"),
+                     .params = MakeParams(ConcatParams(p)),
+                     .blocked_in = (1u << in.size()) - 1,
+                     .blocked_out = 1};
+}
+
 [[maybe_unused]] const bool kConcatAdded = [] {
   OpSpec<ConcatParams> concat =
       ConcatSpec("Concat", "Joins arrays along an existing axis.");
   concat.aliases = {"_sparse_concat", "concat"};
   Register(concat);
+  AddBlockedRule("Concat", BlockedConcat);
   OpSpec<ConcatParams> rnn = ConcatSpec(
       "_rnn_param_concat", "Joins the parameters of a recurrent layer to one vector.");
   rnn.aliases = {"_npi_rnn_param_concat"};

@@ -1,5 +1,6 @@
 // slice, slice_axis, slice_like: parts of arrays, and their gradient.
 
+#include "graph/blocked_form.h"
 #include "ops/gradients.h"
 #include "ops/infer.h"
 #include "ops/shape/copy.h"
@@ -21,6 +22,29 @@ bool InferSlice(const SliceParams& p, Specs& in, Specs& out) {
   Shape y = ResolveSlice(in[0].shape, p, "slice").sizes;
   return Unify(y, out[0].shape);
 }
+
+// Whole blocks of images, in steps of 1.
+std::optional<BlockedForm> BlockedSlice(const void* params, const Specs& in,
+                                        const Specs& out, int64_t block) {
+  const Shape& x = in[0].shape;
+  if (x.rank() != 4 || in[0].dtype != DType::kFloat32 || out[0].shape.size() == 0)
+    return {};
+  const Slice cut = ResolveSlice(x, *static_cast<const SliceParams*>(params), "slice");
+  for (int i = 0; i < 4; ++i) {
+    if (cut.step[i] != 1 || (i != 1 && cut.sizes[i] != x[i])) return {};
+  }
+  const int64_t begin = cut.first[1], end = begin + cut.sizes[1];
+  if (begin % block != 0 || end % block != 0) return {};
+  return BlockedForm{
+      .op = &GetOp("slice"),
+      .params = MakeParams(SliceOfAxis(5, 1, begin / block, end / block)),
+      .blocked_in = 1,
+      .blocked_out = 1};
+}
+[[maybe_unused]] const bool kBlockedSlice = [] {
+  AddBlockedRule("slice", BlockedSlice);
+  return true;
+}();
 
 [[maybe_unused]] const OpDef& slice_op = Register<SliceParams>({
     .name = "slice",

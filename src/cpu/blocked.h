@@ -1,0 +1,61 @@
+// Arrays whose channels lie in blocks: (batch, channel blocks, space, lanes).
+//
+// Convolutions are fastest on them: a vector holds the channels of one pixel. The last
+// block is filled up with zeros where the channels do not fill it. Everything here is
+// float32. Thread safety: any thread; ComputeThreads() threads are used above a size.
+
+#ifndef PLAIT_CPU_BLOCKED_H_
+#define PLAIT_CPU_BLOCKED_H_
+
+#include <cstdint>
+
+#include "cpu/pool.h"
+
+namespace plait::cpu {
+
+// Channels of a block that this processor's convolutions want: the lanes of its
+// vectors. 0: there are no such convolutions.
+int64_t ChannelBlock();
+
+struct BlockedArray {
+  int64_t batch = 0, channels = 0, size = 0, block = 16;  // size: pixels of an image
+  int64_t blocks() const { return (channels + block - 1) / block; }
+};
+
+// From and to (batch, channels, size).
+void BlockChannels(const BlockedArray& a, const float* plain, float* blocked);
+void UnblockChannels(const BlockedArray& a, const float* blocked, float* plain);
+
+// Batch normalisation; compare cpu/norm.h. mean, var, inverse, gamma and beta have an
+// element a channel; gamma may be null (ones). y is rectified with `relu`, NaN stays.
+// REQUIRES: batch * size > 0.
+void BlockedNormForward(const BlockedArray& a, double eps, const float* x,
+                        const float* gamma, const float* beta, bool relu, float* mean,
+                        float* var, float* y);
+void BlockedNormApply(const BlockedArray& a, const float* x, const float* gamma,
+                      const float* beta, const float* mean, const float* inverse,
+                      bool relu, float* y);
+// Where y is given, dy passes only where y > 0 (the gradient of the relu).
+void BlockedNormBackward(const BlockedArray& a, const float* dy, const float* y,
+                         const float* x, const float* gamma, const float* mean,
+                         const float* inverse, float* dx, float* dgamma, float* dbeta);
+
+// Pooling as in cpu/pool.h; a plane is one block of channels of one sample.
+void BlockedMaxPool(const PoolPlanes& p, int64_t block, const float* x, float* y);
+void BlockedMaxPoolBackward(const PoolPlanes& p, int64_t block, const float* dy,
+                            const float* x, float* dx);
+void BlockedSumPool(const PoolPlanes& p, int64_t block, bool average, bool include_pad,
+                    const float* x, float* y);
+void BlockedSumPoolBackward(const PoolPlanes& p, int64_t block, bool average,
+                            bool include_pad, const float* dy, float* dx);
+// The place of each maximum in its window, in row-major order; kNoMaximum: an empty
+// window. pooled: what max pooling gave. The second adds dy up at these places.
+inline constexpr uint8_t kNoMaximum = 255;
+void BlockedPoolIndex(const PoolPlanes& p, int64_t block, const float* x,
+                      const float* pooled, uint8_t* index);
+void BlockedPoolIndexBackward(const PoolPlanes& p, int64_t block, const float* dy,
+                              const uint8_t* index, float* dx);
+
+}  // namespace plait::cpu
+
+#endif  // PLAIT_CPU_BLOCKED_H_

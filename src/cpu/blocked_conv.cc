@@ -1,0 +1,170 @@
+// Convolution of blocked arrays: the choice of a kernel, and large batches in parts.
+
+#include "cpu/blocked_conv.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/parallel.h"
+#include "cpu/blocked.h"
+#include "cpu/scratch.h"
+#ifdef PLAIT_USE_ONEDNN
+#include "cpu/onednn/conv.h"
+#endif
+
+namespace plait::cpu {
+
+#ifdef PLAIT_USE_ONEDNN
+namespace {
+
+using onednn::ConvLayouts;
+
+constexpr DType kType = DType::kFloat32;
+
+int64_t Blocks(int64_t channels, int64_t block) {
+  return (channels + block - 1) / block;
+}
+
+// The multiplications that filled-up blocks cost, by those that are needed.
+double Waste(const ConvProblem& p, int64_t block) {
+  if (p.groups > 1) return 1;
+  const int64_t in =
+      p.in_channels <= 4 ? p.in_channels : Blocks(p.in_channels, block) * block;
+  return static_cast<double>(in * Blocks(p.out_channels, block) * block) /
+         static_cast<double>(p.in_channels * p.out_channels);
+}
+
+// 3 x 3 at stride 1, and enough pixels to pay for the transforms of the filters.
+bool SuitsWinograd(const ConvProblem& p, ConvPass pass) {
+  constexpr int64_t kMostFilters = 1 << 17;
+  return p.groups == 1 && p.kernel[1] == 3 && p.kernel[2] == 3 && p.stride[1] == 1 &&
+         p.stride[2] == 1 && p.dilation[1] == 1 && p.dilation[2] == 1 &&
+         p.in_channels >= 32 && p.out_channels >= 32 && p.batch * p.OutSize() >= 1000 &&
+         (pass != ConvPass::kBackwardWeight ||
+          p.in_channels * p.out_channels <= kMostFilters);
+}
+
+// Winograd's scratch is 36 numbers for each 16 of x and y; and what was computed is
+// rectified while it is in the last cache. So large batches are worked on in parts.
+int64_t PartOf(const ConvProblem& p, const BlockedConv& how) {
+  const bool winograd = how.algorithm == ConvAlgorithm::kWinograd;
+  const double kScratch = winograd ? 48 << 20 : 16 << 20;
+  const double factor = winograd ? 2.25 : 1;
+  const double sample =
+      factor * sizeof(float) *
+      static_cast<double>(p.in_channels * p.InSize() + p.out_channels * p.OutSize());
+  int64_t step =
+      std::clamp<int64_t>(static_cast<int64_t>(kScratch / sample), 1, p.batch);
+  while (p.batch % step != 0) --step;
+  return step;
+}
+
+template <typename F>
+void InParts(const ConvProblem& p, const BlockedConv& how, F&& run) {
+  const int64_t block = ChannelBlock();
+  const int64_t x = how.plain_x ? p.in_channels * p.InSize()
+                                : Blocks(p.in_channels, block) * block * p.InSize();
+  const int64_t y = Blocks(p.out_channels, block) * block * p.OutSize();
+  ConvProblem part = p;
+  part.batch = PartOf(p, how);
+  for (int64_t n = 0; n < p.batch; n += part.batch) run(part, n * x, n * y);
+}
+
+ConvLayouts LayoutsOf(const ConvProblem& p, ConvPass pass, const BlockedConv& how) {
+  ConvProblem part = p;
+  part.batch = PartOf(p, how);
+  return onednn::PreferredLayouts(part, kType, pass, how.algorithm);
+}
+
+bool Fits(const ConvProblem& p, ConvPass pass, BlockedConv& how, int64_t block) {
+  ConvProblem part = p;
+  part.batch = PartOf(p, how);
+  if (!onednn::HasConv(part, kType, pass, how.algorithm)) return false;
+  const ConvLayouts l = onednn::PreferredLayouts(part, kType, pass, how.algorithm);
+  const auto blocked = onednn::BlockedLayout(block);
+  how.plain_x = l.x.plain() && p.in_channels <= 4 && pass != ConvPass::kBackwardData;
+  return l.y == blocked && (l.x == blocked || how.plain_x);
+}
+
+}  // namespace
+
+std::optional<BlockedConv> FindBlockedConv(const ConvProblem& p, ConvPass pass) {
+  const int64_t block = ChannelBlock();
+  if (block == 0 || p.rank != 2 || p.Work() == 0) return {};
+  BlockedConv how;
+  for (const ConvAlgorithm algorithm :
+       {ConvAlgorithm::kWinograd, ConvAlgorithm::kDirect}) {
+    how.algorithm = algorithm;
+    if (algorithm == ConvAlgorithm::kWinograd && !SuitsWinograd(p, pass)) continue;
+    if (!Fits(p, pass, how, block)) continue;
+    how.gains = Waste(p, block) <= 1.3;
+    if (pass != ConvPass::kBackwardWeight) {
+      const onednn::ConvDims dims(p);
+      how.packed = static_cast<int64_t>(
+          onednn::LayoutBytes(LayoutsOf(p, pass, how).weight, dims.Weight(), kType) /
+          sizeof(float));
+    }
+    return how;
+  }
+  return {};
+}
+
+void PackFilters(const ConvProblem& p, ConvPass pass, const BlockedConv& how,
+                 const float* weight, float* packed) {
+  const onednn::ConvDims dims(p);
+  onednn::Reorder(dims.Weight(), {}, kType, weight, LayoutsOf(p, pass, how).weight,
+                  kType, packed);
+}
+
+void BlockedConvForward(const ConvProblem& p, const BlockedConv& how, const float* x,
+                        const float* packed, const float* bias, bool relu, float* y) {
+  const ConvLayouts layouts = LayoutsOf(p, ConvPass::kForward, how);
+  InParts(p, how, [&](const ConvProblem& part, int64_t xs, int64_t ys) {
+    onednn::ConvForward(part, kType, how.algorithm, layouts, x + xs, packed, bias, relu,
+                        y + ys);
+  });
+}
+
+void BlockedConvBackwardData(const ConvProblem& p, const BlockedConv& how,
+                             const float* dy, const float* packed, float* dx) {
+  const ConvLayouts layouts = LayoutsOf(p, ConvPass::kBackwardData, how);
+  InParts(p, how, [&](const ConvProblem& part, int64_t xs, int64_t ys) {
+    onednn::ConvBackwardData(part, kType, how.algorithm, layouts, dy + ys, packed,
+                             dx + xs);
+  });
+}
+
+void BlockedConvBackwardWeight(const ConvProblem& p, const BlockedConv& how,
+                               const float* x, const float* dy, float* dweight) {
+  ConvLayouts layouts = LayoutsOf(p, ConvPass::kBackwardWeight, how);
+  layouts.weight = {};  // the result is plain
+  const int64_t size = p.out_channels * (p.in_channels / p.groups) * p.KernelSize();
+  const Scratch scratch(PartOf(p, how) < p.batch ? Scratch::Bytes<float>(size) : 0);
+  bool first = true;
+  InParts(p, how, [&](const ConvProblem& part, int64_t xs, int64_t ys) {
+    float* to = first ? dweight : scratch.As<float>();
+    onednn::ConvBackwardWeight(part, kType, how.algorithm, layouts, x + xs, dy + ys, to,
+                               nullptr);
+    if (!first) {
+      ParallelFor(size, 1 << 15, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) dweight[i] += to[i];
+      });
+    }
+    first = false;
+  });
+}
+#else
+std::optional<BlockedConv> FindBlockedConv(const ConvProblem&, ConvPass) {
+  return {};
+}
+void PackFilters(const ConvProblem&, ConvPass, const BlockedConv&, const float*,
+                 float*) {}
+void BlockedConvForward(const ConvProblem&, const BlockedConv&, const float*,
+                        const float*, const float*, bool, float*) {}
+void BlockedConvBackwardData(const ConvProblem&, const BlockedConv&, const float*,
+                             const float*, float*) {}
+void BlockedConvBackwardWeight(const ConvProblem&, const BlockedConv&, const float*,
+                               const float*, float*) {}
+#endif
+
+}  // namespace plait::cpu

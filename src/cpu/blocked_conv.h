@@ -1,0 +1,43 @@
+// Convolution of blocked arrays (cpu/blocked.h): float32, two spatial axes.
+//
+// The filters are packed first, in the order that a pass wants; whoever runs the same
+// filters again keeps the packed ones. Thread safety: any thread.
+
+#ifndef PLAIT_CPU_BLOCKED_CONV_H_
+#define PLAIT_CPU_BLOCKED_CONV_H_
+
+#include <optional>
+
+#include "cpu/conv.h"
+
+namespace plait::cpu {
+
+// How a pass runs; it follows from the problem alone.
+struct BlockedConv {
+  ConvAlgorithm algorithm = ConvAlgorithm::kDirect;
+  bool plain_x = false;  // x of very few channels (an image) is not blocked
+  int64_t packed = 0;    // floats of the packed filters; 0: they stay as they are
+  // Whether blocks suit it better than plain arrays.
+  bool gains = true;
+};
+
+// Nothing where there is no such kernel. The pass by data needs x blocked.
+std::optional<BlockedConv> FindBlockedConv(const ConvProblem& p, ConvPass pass);
+
+// From (out_channels, in_channels / groups, kernel...). For the passes forward and by
+// data. REQUIRES: packed > 0.
+void PackFilters(const ConvProblem& p, ConvPass pass, const BlockedConv& how,
+                 const float* weight, float* packed);
+
+// bias may be null. With relu, NaN stays NaN.
+void BlockedConvForward(const ConvProblem& p, const BlockedConv& how, const float* x,
+                        const float* packed, const float* bias, bool relu, float* y);
+void BlockedConvBackwardData(const ConvProblem& p, const BlockedConv& how,
+                             const float* dy, const float* packed, float* dx);
+// dweight is plain.
+void BlockedConvBackwardWeight(const ConvProblem& p, const BlockedConv& how,
+                               const float* x, const float* dy, float* dweight);
+
+}  // namespace plait::cpu
+
+#endif  // PLAIT_CPU_BLOCKED_CONV_H_

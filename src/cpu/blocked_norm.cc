@@ -1,0 +1,329 @@
+// Batch normalisation of blocked arrays: a vector is a pixel of several channels.
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "base/parallel.h"
+#include "cpu/blocked.h"
+
+#ifndef PLAIT_CPU_BLOCKED_NORM_KERNELS
+#define PLAIT_CPU_BLOCKED_NORM_KERNELS
+namespace plait::cpu {
+// Over columns [begin, end), for one size of blocks.
+struct NormKernels {
+  void (*forward)(const BlockedArray& a, int64_t begin, int64_t end, double eps,
+                  const float* x, const float* gamma, const float* beta, bool relu,
+                  float* mean, float* var, float* y);
+  void (*apply)(const BlockedArray& a, int64_t begin, int64_t end, const float* x,
+                const float* gamma, const float* beta, const float* mean,
+                const float* inverse, bool relu, float* y);
+  void (*backward)(const BlockedArray& a, int64_t begin, int64_t end, const float* dy,
+                   const float* y, const float* x, const float* gamma,
+                   const float* mean, const float* inverse, float* dx, float* dgamma,
+                   float* dbeta);
+  int64_t (*columns)(const BlockedArray& a);
+};
+}  // namespace plait::cpu
+#endif
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/blocked_norm.cc"
+#include "cpu/simd/targets.h"
+#include "hwy/foreach_target.h"
+//
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace plait::cpu::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+// Vectors of at most a block.
+template <int kBlock>
+using Tag = hn::CappedTag<float, kBlock>;
+constexpr int64_t kMostLanes = 16;
+// Pixels that are added up in float.
+constexpr int64_t kChunk = 512;
+
+// The lanes of one vector of channels, through all samples.
+template <int kBlock>
+struct Column {
+  using D = Tag<kBlock>;
+
+  Column(const BlockedArray& array, int64_t number)
+      : a(array), lanes(static_cast<int64_t>(hn::Lanes(D()))) {
+    const int64_t vectors = a.block / lanes;
+    first_channel = number * lanes;
+    offset = number / vectors * a.size * a.block + number % vectors * lanes;
+    stride = a.blocks() * a.size * a.block;
+    used = std::clamp<int64_t>(a.channels - first_channel, 0, lanes);
+  }
+  // Calls f(offset of the first pixel, pixels) for all chunks.
+  template <typename F>
+  HWY_INLINE void ForEachChunk(F&& f) const {
+    for (int64_t n = 0; n < a.batch; ++n) {
+      for (int64_t i = 0; i < a.size; i += kChunk)
+        f(n * stride + offset + i * a.block, std::min(kChunk, a.size - i));
+    }
+  }
+  double count() const { return static_cast<double>(a.batch * a.size); }
+
+  const BlockedArray& a;
+  const int64_t lanes;
+  int64_t first_channel, offset, stride, used;
+};
+
+template <class D>
+struct Lanes {
+  using V = hn::Vec<D>;
+  HWY_ALIGN float value[kMostLanes] = {};
+  HWY_INLINE V Get() const { return hn::Load(D(), value); }
+  HWY_INLINE void Set(V v) { hn::Store(v, D(), value); }
+};
+
+// Two sums of a chunk at a time, added up in double.
+struct TwoSums {
+  double first[kMostLanes] = {}, second[kMostLanes] = {};
+  template <class D>
+  HWY_INLINE void Add(D, hn::Vec<D> a, hn::Vec<D> b) {
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
+    Lanes<D> x, y;
+    x.Set(a);
+    y.Set(b);
+    for (int64_t l = 0; l < lanes; ++l) {
+      first[l] += static_cast<double>(x.value[l]);
+      second[l] += static_cast<double>(y.value[l]);
+    }
+  }
+};
+
+// Calls f(k, i) for pixels from `at` on, k alternating between 0 and 1.
+template <typename F>
+HWY_INLINE void ForEachPixel(int64_t at, int64_t pixels, int64_t step, F&& f) {
+  int64_t i = 0;
+  for (; i + 2 <= pixels; i += 2) {
+    f(0, at + i * step);
+    f(1, at + (i + 1) * step);
+  }
+  if (i < pixels) f(0, at + i * step);
+}
+
+// Means and variances. Differences to a number near the mean are added up.
+template <int kBlock>
+void Moments(const Column<kBlock>& c, const float* x, float* mean, float* var) {
+  using D = Tag<kBlock>;
+  using V = hn::Vec<D>;
+  const D d;
+  const int64_t step = c.a.block, few = std::min<int64_t>(c.a.size, 64);
+  V sum = hn::Zero(d);
+  ForEachPixel(c.offset, few, step, [&](int, int64_t i) HWY_ATTR {
+    sum = hn::Add(sum, hn::LoadU(d, x + i));
+  });
+  Lanes<D> near;
+  near.Set(hn::Mul(sum, hn::Set(d, 1.0f / static_cast<float>(few))));
+  const V origin = near.Get();
+  TwoSums total;
+  c.ForEachChunk([&](int64_t at, int64_t pixels) HWY_ATTR {
+    V s0 = hn::Zero(d), s1 = s0, q0 = s0, q1 = s0;
+    ForEachPixel(at, pixels, step, [&](int k, int64_t i) HWY_ATTR {
+      const V v = hn::Sub(hn::LoadU(d, x + i), origin);
+      (k == 0 ? s0 : s1) = hn::Add(v, k == 0 ? s0 : s1);
+      (k == 0 ? q0 : q1) = hn::MulAdd(v, v, k == 0 ? q0 : q1);
+    });
+    total.Add(d, hn::Add(s0, s1), hn::Add(q0, q1));
+  });
+  for (int64_t l = 0; l < c.used; ++l) {
+    const double off = total.first[l] / c.count();
+    mean[l] = static_cast<float>(static_cast<double>(near.value[l]) + off);
+    var[l] = static_cast<float>(std::max(total.second[l] / c.count() - off * off, 0.0));
+  }
+}
+
+// y = (x - mean) * scale + shift, rectified or not.
+template <int kBlock>
+void ApplyColumn(const Column<kBlock>& c, const float* x,
+                 const Lanes<Tag<kBlock>>& mean, const Lanes<Tag<kBlock>>& scale,
+                 const Lanes<Tag<kBlock>>& shift, bool relu, float* y) {
+  using D = Tag<kBlock>;
+  using V = hn::Vec<D>;
+  const D d;
+  const V m = mean.Get(), a = scale.Get(), b = shift.Get(), zero = hn::Zero(d);
+  const int64_t step = c.a.block;
+  c.ForEachChunk([&](int64_t at, int64_t pixels) HWY_ATTR {
+    if (relu) {
+      ForEachPixel(at, pixels, step, [&](int, int64_t i) HWY_ATTR {
+        const V v = hn::MulAdd(hn::Sub(hn::LoadU(d, x + i), m), a, b);
+        hn::StoreU(hn::IfThenZeroElse(hn::Lt(v, zero), v), d, y + i);
+      });
+    } else {
+      ForEachPixel(at, pixels, step, [&](int, int64_t i) HWY_ATTR {
+        hn::StoreU(hn::MulAdd(hn::Sub(hn::LoadU(d, x + i), m), a, b), d, y + i);
+      });
+    }
+  });
+}
+
+template <int kBlock>
+void Forward(const BlockedArray& a, int64_t begin, int64_t end, double eps,
+             const float* x, const float* gamma, const float* beta, bool relu,
+             float* mean, float* var, float* y) {
+  for (int64_t number = begin; number < end; ++number) {
+    const Column<kBlock> c(a, number);
+    const int64_t ch = c.first_channel;
+    Lanes<Tag<kBlock>> m, scale, shift;
+    if (c.used > 0) Moments<kBlock>(c, x, mean + ch, var + ch);
+    for (int64_t l = 0; l < c.used; ++l) {
+      const double inverse = 1 / std::sqrt(static_cast<double>(var[ch + l]) + eps);
+      m.value[l] = mean[ch + l];
+      scale.value[l] = static_cast<float>(inverse) * (gamma ? gamma[ch + l] : 1.0f);
+      shift.value[l] = beta[ch + l];
+    }
+    ApplyColumn<kBlock>(c, x, m, scale, shift, relu, y);
+  }
+}
+
+template <int kBlock>
+void Apply(const BlockedArray& a, int64_t begin, int64_t end, const float* x,
+           const float* gamma, const float* beta, const float* mean,
+           const float* inverse, bool relu, float* y) {
+  for (int64_t number = begin; number < end; ++number) {
+    const Column<kBlock> c(a, number);
+    const int64_t ch = c.first_channel;
+    Lanes<Tag<kBlock>> m, scale, shift;
+    for (int64_t l = 0; l < c.used; ++l) {
+      m.value[l] = mean[ch + l];
+      scale.value[l] = inverse[ch + l] * (gamma ? gamma[ch + l] : 1.0f);
+      shift.value[l] = beta[ch + l];
+    }
+    ApplyColumn<kBlock>(c, x, m, scale, shift, relu, y);
+  }
+}
+
+// dy where y is positive, or all of it.
+template <bool kMasked, class D>
+HWY_INLINE hn::Vec<D> Passing(D d, const float* dy, const float* y, int64_t i) {
+  const auto v = hn::LoadU(d, dy + i);
+  if constexpr (!kMasked) return v;
+  return hn::IfThenElseZero(hn::Gt(hn::LoadU(d, y + i), hn::Zero(d)), v);
+}
+
+// dx = r (gamma dy - mean(gamma dy) - hat mean(gamma dy hat)); r: the inverse,
+// hat = (x - mean) r.
+template <int kBlock, bool kMasked>
+void BackwardColumn(const Column<kBlock>& c, const float* dy, const float* y,
+                    const float* x, const float* gamma, const float* mean,
+                    const float* inverse, float* dx, float* dgamma, float* dbeta) {
+  using D = Tag<kBlock>;
+  using V = hn::Vec<D>;
+  const D d;
+  const int64_t step = c.a.block, ch = c.first_channel;
+  Lanes<D> means;
+  for (int64_t l = 0; l < c.used; ++l) means.value[l] = mean[ch + l];
+  const V m = means.Get();
+  TwoSums total;
+  c.ForEachChunk([&](int64_t at, int64_t pixels) HWY_ATTR {
+    V s0 = hn::Zero(d), s1 = s0, p0 = s0, p1 = s0;
+    ForEachPixel(at, pixels, step, [&](int k, int64_t i) HWY_ATTR {
+      const V v = Passing<kMasked>(d, dy, y, i);
+      const V centred = hn::Sub(hn::LoadU(d, x + i), m);
+      (k == 0 ? s0 : s1) = hn::Add(v, k == 0 ? s0 : s1);
+      (k == 0 ? p0 : p1) = hn::MulAdd(v, centred, k == 0 ? p0 : p1);
+    });
+    total.Add(d, hn::Add(s0, s1), hn::Add(p0, p1));
+  });
+  Lanes<D> scale, slope, shift;
+  for (int64_t l = 0; l < c.used; ++l) {
+    const double r = static_cast<double>(inverse[ch + l]);
+    const double g = r * (gamma ? static_cast<double>(gamma[ch + l]) : 1.0);
+    const double hats = total.second[l] * r;  // of dy hat
+    dbeta[ch + l] = static_cast<float>(total.first[l]);
+    dgamma[ch + l] = static_cast<float>(hats);
+    scale.value[l] = static_cast<float>(g);
+    slope.value[l] = static_cast<float>(-g * r * hats / c.count());
+    shift.value[l] = static_cast<float>(-g * total.first[l] / c.count());
+  }
+  const V a = scale.Get(), b = slope.Get(), e = shift.Get();
+  c.ForEachChunk([&](int64_t at, int64_t pixels) HWY_ATTR {
+    ForEachPixel(at, pixels, step, [&](int, int64_t i) HWY_ATTR {
+      const V centred = hn::Sub(hn::LoadU(d, x + i), m);
+      hn::StoreU(
+          hn::MulAdd(Passing<kMasked>(d, dy, y, i), a, hn::MulAdd(centred, b, e)), d,
+          dx + i);
+    });
+  });
+}
+
+template <int kBlock>
+void Backward(const BlockedArray& a, int64_t begin, int64_t end, const float* dy,
+              const float* y, const float* x, const float* gamma, const float* mean,
+              const float* inverse, float* dx, float* dgamma, float* dbeta) {
+  for (int64_t number = begin; number < end; ++number) {
+    const Column<kBlock> c(a, number);
+    (y != nullptr ? BackwardColumn<kBlock, true>
+                  : BackwardColumn<kBlock, false>)(c, dy, y, x, gamma, mean, inverse,
+                                                   dx, dgamma, dbeta);
+  }
+}
+
+template <int kBlock>
+int64_t Columns(const BlockedArray& a) {
+  return a.blocks() * (kBlock / static_cast<int64_t>(hn::Lanes(Tag<kBlock>())));
+}
+
+NormKernels Kernels(int64_t block) {
+  return block == 16 ? NormKernels{Forward<16>, Apply<16>, Backward<16>, Columns<16>}
+                     : NormKernels{Forward<8>, Apply<8>, Backward<8>, Columns<8>};
+}
+
+}  // namespace
+}  // namespace plait::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace plait::cpu {
+namespace {
+
+HWY_EXPORT(Kernels);
+NormKernels KernelsOf(const BlockedArray& a) {
+  return HWY_DYNAMIC_DISPATCH(Kernels)(a.block);
+}
+
+// Columns that one thread takes at a time at least.
+int64_t Grain(const BlockedArray& a) {
+  return std::max<int64_t>(1, (1 << 12) / std::max<int64_t>(1, a.batch * a.size));
+}
+template <typename F>
+void ForEachColumn(const BlockedArray& a, F&& f) {
+  ParallelFor(KernelsOf(a).columns(a), Grain(a), f);
+}
+
+}  // namespace
+
+void BlockedNormForward(const BlockedArray& a, double eps, const float* x,
+                        const float* gamma, const float* beta, bool relu, float* mean,
+                        float* var, float* y) {
+  const auto run = KernelsOf(a).forward;
+  ForEachColumn(a, [&](int64_t begin, int64_t end) {
+    run(a, begin, end, eps, x, gamma, beta, relu, mean, var, y);
+  });
+}
+void BlockedNormApply(const BlockedArray& a, const float* x, const float* gamma,
+                      const float* beta, const float* mean, const float* inverse,
+                      bool relu, float* y) {
+  const auto run = KernelsOf(a).apply;
+  ForEachColumn(a, [&](int64_t begin, int64_t end) {
+    run(a, begin, end, x, gamma, beta, mean, inverse, relu, y);
+  });
+}
+void BlockedNormBackward(const BlockedArray& a, const float* dy, const float* y,
+                         const float* x, const float* gamma, const float* mean,
+                         const float* inverse, float* dx, float* dgamma, float* dbeta) {
+  const auto run = KernelsOf(a).backward;
+  ForEachColumn(a, [&](int64_t begin, int64_t end) {
+    run(a, begin, end, dy, y, x, gamma, mean, inverse, dx, dgamma, dbeta);
+  });
+}
+
+}  // namespace plait::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,50 @@
+// Blocked forms: how operators run on arrays whose channels lie in blocks.
+//
+// (batch, channels, height, width) becomes (batch, blocks, height, width, block), the
+// layout in which convolutions are fastest. Whole graphs stay in it (pass `blocked`).
+// Operators with channels say how by a rule; pointwise ones need none.
+
+#ifndef PLAIT_GRAPH_BLOCKED_FORM_H_
+#define PLAIT_GRAPH_BLOCKED_FORM_H_
+
+#include <functional>
+#include <optional>
+
+#include "graph/op.h"
+
+namespace plait {
+
+// What computes one input anew before the call: filters in the order of a kernel.
+struct Preparation {
+  int input = -1;
+  const OpDef* op = nullptr;
+  ParamsRef params;
+};
+
+// A call in its blocked form. Bit i of the masks: input or output i is blocked; all
+// others are as in the plain call.
+struct BlockedForm {
+  const OpDef* op = nullptr;
+  ParamsRef params;
+  uint32_t blocked_in = 0, blocked_out = 0;
+  Preparation preparation;
+  // Multiplications that gain (above 0) or lose (below) by blocks; 0: a bystander.
+  double gain = 0;
+};
+
+// Nothing where a call has no blocked form. `block`: channels of a block. REQUIRES: all
+// specs are known.
+using BlockedRule = std::function<std::optional<BlockedForm>(
+    const void* params, const Specs& in, const Specs& out, int64_t block)>;
+
+// For the operator of this name. Called before main().
+void AddBlockedRule(const char* op, BlockedRule rule);
+const BlockedRule* BlockedRuleOf(const OpDef& op);  // null: none
+
+// The shape in blocks, and back. REQUIRES: rank 4; rank 5.
+Shape BlockedShape(const Shape& plain, int64_t block);
+Shape PlainShape(const Shape& blocked, int64_t channels);
+
+}  // namespace plait
+
+#endif  // PLAIT_GRAPH_BLOCKED_FORM_H_

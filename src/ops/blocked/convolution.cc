@@ -1,0 +1,378 @@
+// Convolution and its two gradients on blocked arrays, for graphs.
+
+#include <algorithm>
+#include <vector>
+
+#include "cpu/blocked.h"
+#include "cpu/blocked_conv.h"
+#include "cpu/scratch.h"
+#include "graph/blocked_form.h"
+#include "ops/infer.h"
+#include "ops/nn/conv.h"
+
+namespace plait {
+namespace {
+
+using cpu::ConvPass;
+using cpu::Scratch;
+
+struct BlockedConvParams {
+  ConvParams conv;
+  Shape data;  // the plain shape of x
+  int64_t block = 16;
+  bool plain_x = false;  // x is not blocked
+  bool relu = false;
+};
+using P = BlockedConvParams;
+
+Shape PlainY(const P& p) {
+  Shape y{p.data[0], p.conv.num_filter, 0, 0};
+  for (int i = 0; i < 2; ++i) {
+    const int64_t window = ConvEntry(p.conv.dilate, i, 1) * (p.conv.kernel[i] - 1) + 1;
+    y[2 + i] = (p.data[2 + i] + 2 * ConvEntry(p.conv.pad, i, 0) - window) /
+                   ConvEntry(p.conv.stride, i, 1) +
+               1;
+  }
+  return y;
+}
+Shape XOf(const P& p) {
+  return p.plain_x ? p.data : BlockedShape(p.data, p.block);
+}
+Shape YOf(const P& p) {
+  return BlockedShape(PlainY(p), p.block);
+}
+Shape WeightOf(const P& p) {
+  return {p.conv.num_filter, p.data[1] / p.conv.num_group, p.conv.kernel[0],
+          p.conv.kernel[1]};
+}
+ConvGeometry GeometryOf(const P& p) {
+  return MakeConvGeometry(p.conv, p.data, PlainY(p));
+}
+cpu::ConvProblem ProblemOf(const P& p) {
+  return ProblemOf(GeometryOf(p));
+}
+
+void CheckParams(const P& p, const char* op) {
+  CheckConvParams(p.conv, op);
+  Check(p.data.rank() == 4 && p.data.known() && p.conv.kernel.rank() == 2, op,
+        ": data_shape is ", p.data, " and kernel ", p.conv.kernel,
+        "; (batch, channels, height, width) and two sizes were expected");
+  Check(p.block == 8 || p.block == 16, op, ": block is ", p.block,
+        "; 8 or 16 was expected");
+  Check(p.data[1] % p.conv.num_group == 0, op, ": ", p.data[1],
+        " channels do not fall into num_group ", p.conv.num_group);
+  for (int64_t size : PlainY(p))
+    Check(size > 0, op, ": the result has shape ", PlainY(p),
+          "; an array with elements was expected");
+}
+
+// Filters as they are, or packed for a pass.
+void CheckWeight(const P& p, ConvPass pass, Shape& weight, const char* op) {
+  if (!weight.known()) return;
+  if (weight == WeightOf(p)) return;
+  const auto how = cpu::FindBlockedConv(ProblemOf(p), pass);
+  Check(how && weight == Shape{how->packed}, op, ": weight is ", weight, "; ",
+        WeightOf(p), " or the packed filters were expected");
+}
+
+bool InferForward(const P& p, Specs& in, Specs& out) {
+  constexpr const char* kOp = "_blocked_convolution";
+  CheckParams(p, kOp);
+  Check(Assign(in[0].shape, XOf(p)), kOp, ": data is ", in[0].shape, "; ", XOf(p),
+        " was expected");
+  CheckWeight(p, ConvPass::kForward, in[1].shape, kOp);
+  if (in.size() > 2)
+    Check(Assign(in[2].shape, {p.conv.num_filter}), kOp, ": bias is ", in[2].shape,
+          "; (", p.conv.num_filter, ",) was expected");
+  return Assign(out[0].shape, YOf(p));
+}
+bool InferData(const P& p, Specs& in, Specs& out) {
+  constexpr const char* kOp = "_blocked_convolution_data";
+  CheckParams(p, kOp);
+  Check(Assign(in[0].shape, YOf(p)), kOp, ": dy is ", in[0].shape, "; ", YOf(p),
+        " was expected");
+  CheckWeight(p, ConvPass::kBackwardData, in[1].shape, kOp);
+  return Assign(out[0].shape, XOf(p));
+}
+bool InferWeight(const P& p, Specs& in, Specs& out) {
+  constexpr const char* kOp = "_blocked_convolution_weight";
+  CheckParams(p, kOp);
+  Check(Assign(in[0].shape, YOf(p)) && Assign(in[1].shape, XOf(p)), kOp, ": dy is ",
+        in[0].shape, " and data ", in[1].shape, "; ", YOf(p), " and ", XOf(p),
+        " were expected");
+  return Assign(out[0].shape, WeightOf(p));
+}
+
+// ---------------------------------------------------------------- kernels
+
+// The filters in the order of a pass: those given, or packed here.
+class Packed {
+ public:
+  Packed(const P& p, ConvPass pass, const cpu::BlockedConv& how, const View& weight)
+      : given_(weight.data<const float>()),
+        scratch_(weight.shape().rank() == 1 ? 0 : Scratch::Bytes<float>(how.packed)) {
+    if (weight.shape().rank() == 1) return;
+    cpu::PackFilters(ProblemOf(p), pass, how, given_, scratch_.As<float>());
+    given_ = scratch_.As<float>();
+  }
+  const float* data() const { return given_; }
+
+ private:
+  const float* given_;
+  Scratch scratch_;
+};
+
+void Forward(const P& p, const KernelArgs& args) {
+  const cpu::ConvProblem problem = ProblemOf(p);
+  const auto how = cpu::FindBlockedConv(problem, ConvPass::kForward);
+  const Packed weight(p, ConvPass::kForward, *how, args.in[1]);
+  cpu::BlockedConvForward(problem, *how, args.in[0].data<const float>(), weight.data(),
+                          p.conv.no_bias ? nullptr : args.in[2].data<const float>(),
+                          p.relu, args.out[0].data<float>());
+}
+void Data(const P& p, const KernelArgs& args) {
+  const cpu::ConvProblem problem = ProblemOf(p);
+  const auto how = cpu::FindBlockedConv(problem, ConvPass::kBackwardData);
+  const Packed weight(p, ConvPass::kBackwardData, *how, args.in[1]);
+  cpu::BlockedConvBackwardData(problem, *how, args.in[0].data<const float>(),
+                               weight.data(), args.out[0].data<float>());
+}
+void Weight(const P& p, const KernelArgs& args) {
+  const cpu::ConvProblem problem = ProblemOf(p);
+  const auto how = cpu::FindBlockedConv(problem, ConvPass::kBackwardWeight);
+  cpu::BlockedConvBackwardWeight(problem, *how, args.in[1].data<const float>(),
+                                 args.in[0].data<const float>(),
+                                 args.out[0].data<float>());
+}
+
+template <ConvPass kPass>
+const char* Declines(const P& p, const Specs&, const Specs& out) {
+  if (out[0].dtype != DType::kFloat32) return "not float32";
+  if (p.block != cpu::ChannelBlock()) return "another size of blocks";
+  const auto how = cpu::FindBlockedConv(ProblemOf(p), kPass);
+  if (!how) return "no such kernel";
+  return how->plain_x == p.plain_x ? nullptr : "x in another layout";
+}
+
+// By way of plain arrays.
+class Plain {
+ public:
+  Plain(const P& p, const Shape& shape, const View& blocked, bool is_plain)
+      : p_(p),
+        shape_(shape),
+        blocked_(blocked),
+        scratch_(is_plain ? 0 : Scratch::Bytes<float>(shape.size())) {
+    view_ = {is_plain ? blocked.ptr : scratch_.As<void>(), &shape_, blocked.dtype};
+  }
+  const View& Read() {
+    if (view_.ptr != blocked_.ptr)
+      cpu::UnblockChannels(Array(), blocked_.data<const float>(), view_.data<float>());
+    return view_;
+  }
+  const View& view() const { return view_; }
+  void Write() {
+    if (view_.ptr != blocked_.ptr)
+      cpu::BlockChannels(Array(), view_.data<const float>(), blocked_.data<float>());
+  }
+
+ private:
+  cpu::BlockedArray Array() const {
+    return {shape_[0], shape_[1], shape_[2] * shape_[3], p_.block};
+  }
+  const P& p_;
+  const Shape shape_;
+  const View blocked_;
+  const Scratch scratch_;
+  View view_;
+};
+
+void PlainForward(const P& p, const KernelArgs& args) {
+  Plain x(p, p.data, args.in[0], p.plain_x), y(p, PlainY(p), args.out[0], false);
+  (p.relu ? PlainConvRelu : PlainConvForward)(GeometryOf(p), x.Read(), args.in[1],
+                                              p.conv.no_bias ? nullptr : &args.in[2],
+                                              y.view());
+  y.Write();
+}
+void PlainData(const P& p, const KernelArgs& args) {
+  Plain dx(p, p.data, args.out[0], p.plain_x), dy(p, PlainY(p), args.in[0], false);
+  PlainConvData(GeometryOf(p), dy.Read(), args.in[1], nullptr, dx.view());
+  dx.Write();
+}
+void PlainWeight(const P& p, const KernelArgs& args) {
+  Plain x(p, p.data, args.in[1], p.plain_x), dy(p, PlainY(p), args.in[0], false);
+  PlainConvWeight(GeometryOf(p), dy.Read(), x.Read(), args.out[0]);
+}
+
+const char* PlainDeclines(const P&, const Specs&, const Specs& out) {
+  return out[0].dtype == DType::kFloat32 ? nullptr : "not float32";
+}
+
+double Cost(const P& p, const Specs&, const Specs&) {
+  return GeometryOf(p).flops();
+}
+
+// ---------------------------------------------------------------- operators
+
+P Sample(Shape data, int64_t block, bool no_bias = true, bool relu = false) {
+  return {
+      .conv = {.kernel = {3, 3}, .pad = {1, 1}, .num_filter = 6, .no_bias = no_bias},
+      .data = std::move(data),
+      .block = block,
+      .relu = relu};
+}
+std::vector<Param<P>> ParamList() {
+  return {{"data_shape", &P::data, "The shape of the plain data."},
+          {"block", &P::block, "Channels of a block: 8 or 16."},
+          {"plain_data", &P::plain_x, "Data is not blocked."},
+          {"relu", &P::relu, "Rectifies the result."}};
+}
+OpSpec<P> CommonSpec(const char* name, const char* doc) {
+  OpSpec<P> spec{.name = name, .doc = doc};
+  spec.params = ParamList();
+  spec.cost = Cost;
+  return spec;
+}
+
+const OpDef& forward_op = []() -> const OpDef& {
+  OpSpec<P> spec = CommonSpec("_blocked_convolution",
+                              "Convolution of blocks of channels; see _block.");
+  spec.inputs = {{"data", Types::kFloats},
+                 {"weight", Types::kFloats, "Filters, plain or packed."},
+                 {"bias", Types::kFloats}};
+  spec.optional_inputs = [](const P& p) -> std::vector<bool> {
+    return {true, true, !p.conv.no_bias};
+  };
+  spec.infer = InferForward;
+  spec.cpu = {{"blocked", Forward, Declines<ConvPass::kForward>},
+              {"plain", PlainForward, PlainDeclines}};
+  spec.samples = {
+      {{Normal({1, 1, 4, 5, 8}), Normal({6, 3, 3, 3})}, Sample({1, 3, 4, 5}, 8)},
+      {{Normal({1, 1, 4, 5, 16}), Normal({6, 7, 3, 3}), Normal({6})},
+       Sample({1, 7, 4, 5}, 16, false, true)}};
+  return Register<P>(std::move(spec));
+}();
+
+const OpDef& data_op = []() -> const OpDef& {
+  OpSpec<P> spec = CommonSpec("_blocked_convolution_data",
+                              "The gradient of _blocked_convolution for its data.");
+  spec.inputs = {{"dy", Types::kFloats}, {"weight", Types::kFloats}};
+  spec.infer = InferData;
+  spec.cpu = {{"blocked", Data, Declines<ConvPass::kBackwardData>},
+              {"plain", PlainData, PlainDeclines}};
+  spec.samples = {
+      {{Normal({1, 1, 4, 5, 16}), Normal({6, 7, 3, 3})}, Sample({1, 7, 4, 5}, 16)}};
+  return Register<P>(std::move(spec));
+}();
+
+const OpDef& weight_op = []() -> const OpDef& {
+  OpSpec<P> spec = CommonSpec("_blocked_convolution_weight",
+                              "The gradient of _blocked_convolution for its filters.");
+  spec.inputs = {{"dy", Types::kFloats}, {"data", Types::kFloats}};
+  spec.infer = InferWeight;
+  spec.cpu = {{"blocked", Weight, Declines<ConvPass::kBackwardWeight>},
+              {"plain", PlainWeight, PlainDeclines}};
+  spec.samples = {
+      {{Normal({1, 1, 4, 5, 16}), Normal({1, 1, 4, 5, 16})}, Sample({1, 7, 4, 5}, 16)}};
+  return Register<P>(std::move(spec));
+}();
+
+struct PackParams {
+  P conv;
+  bool data_pass = false;
+  ConvPass pass() const {
+    return data_pass ? ConvPass::kBackwardData : ConvPass::kForward;
+  }
+};
+
+// Null: there is no blocked kernel, and the filters stay as they are.
+std::optional<cpu::BlockedConv> Packing(const PackParams& p) {
+  return cpu::FindBlockedConv(ProblemOf(p.conv), p.pass());
+}
+
+const OpDef& pack_op = Register<PackParams>({
+    .name = "_pack_filters",
+    .doc = "The filters of a blocked convolution in the order of its kernel.",
+    .inputs = {{"weight", Types::kFloats}},
+    .infer =
+        [](const PackParams& p, Specs& in, Specs& out) {
+          CheckParams(p.conv, "_pack_filters");
+          const auto how = Packing(p);
+          return Assign(in[0].shape, WeightOf(p.conv)) &&
+                 Assign(out[0].shape, how ? Shape{how->packed} : WeightOf(p.conv));
+        },
+    .cpu = {{"pack",
+             [](const PackParams& p, const KernelArgs& args) {
+               const auto* from = args.in[0].data<const float>();
+               auto* to = args.out[0].data<float>();
+               if (const auto how = Packing(p)) {
+                 cpu::PackFilters(ProblemOf(p.conv), p.pass(), *how, from, to);
+               } else {
+                 std::copy_n(from, args.in[0].size(), to);
+               }
+             },
+             [](const PackParams&, const Specs& in, const Specs&) -> const char* {
+               return in[0].dtype == DType::kFloat32 ? nullptr : "not float32";
+             }}},
+    .samples = {{{Normal({6, 7, 3, 3})}, {Sample({1, 7, 4, 5}, 16)}}},
+});
+
+// ---------------------------------------------------------------- rules
+
+bool Blockable(const ConvParams& p, const Shape& x, DType dtype) {
+  return dtype == DType::kFloat32 && x.rank() == 4 && p.kernel.rank() == 2;
+}
+
+std::optional<BlockedForm> Rule(const OpDef& op, ConvPass pass, const ConvParams& conv,
+                                const Shape& x, bool relu, int64_t block) {
+  P p{.conv = conv, .data = x, .block = block, .relu = relu};
+  const auto how = cpu::FindBlockedConv(ProblemOf(p), pass);
+  if (!how) return {};
+  p.plain_x = how->plain_x;
+  BlockedForm form;
+  form.op = &op;
+  const uint32_t x_bit = p.plain_x ? 0 : 1;
+  form.blocked_in = pass == ConvPass::kForward        ? x_bit
+                    : pass == ConvPass::kBackwardData ? 1
+                                                      : 1 | x_bit << 1;
+  form.blocked_out = pass == ConvPass::kBackwardWeight ? 0 : 1;
+  form.gain = how->gains ? GeometryOf(p).flops() : -GeometryOf(p).flops();
+  if (how->packed > 0) {
+    form.preparation = {1, &pack_op,
+                        MakeParams(PackParams{p, pass == ConvPass::kBackwardData})};
+  }
+  form.params = MakeParams(std::move(p));
+  return form;
+}
+
+[[maybe_unused]] const bool kRules = [] {
+  for (const bool relu : {false, true}) {
+    AddBlockedRule(relu ? "_convolution_relu" : "Convolution",
+                   [relu](const void* params, const Specs& in, const Specs&,
+                          int64_t block) -> std::optional<BlockedForm> {
+                     const auto& p = *static_cast<const ConvParams*>(params);
+                     if (!Blockable(p, in[0].shape, in[0].dtype)) return {};
+                     return Rule(forward_op, ConvPass::kForward, p, in[0].shape, relu,
+                                 block);
+                   });
+  }
+  AddBlockedRule("_backward_Convolution_data",
+                 [](const void* params, const Specs& in, const Specs& out,
+                    int64_t block) -> std::optional<BlockedForm> {
+                   const auto& p = *static_cast<const ConvParams*>(params);
+                   if (!Blockable(p, out[0].shape, in[0].dtype)) return {};
+                   return Rule(data_op, ConvPass::kBackwardData, p, out[0].shape, false,
+                               block);
+                 });
+  AddBlockedRule("_backward_Convolution_weight",
+                 [](const void* params, const Specs& in, const Specs&,
+                    int64_t block) -> std::optional<BlockedForm> {
+                   const auto& p = *static_cast<const ConvParams*>(params);
+                   if (!Blockable(p, in[1].shape, in[0].dtype)) return {};
+                   return Rule(weight_op, ConvPass::kBackwardWeight, p, in[1].shape,
+                               false, block);
+                 });
+  return true;
+}();
+
+}  // namespace
+}  // namespace plait

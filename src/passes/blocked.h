@@ -1,0 +1,17 @@
+// Pass blocked: parts of a graph run on blocks of channels (graph/blocked_form.h).
+
+#ifndef PLAIT_PASSES_BLOCKED_H_
+#define PLAIT_PASSES_BLOCKED_H_
+
+#include "graph/graph.h"
+
+namespace plait {
+
+// Nodes that can run on blocks and hang together do so where that makes convolutions
+// faster; arrays are copied from one layout to the other at the borders.
+// `block`: channels of a block. With 0 the graph stays as it is.
+Graph UseBlocks(const Graph& graph, int64_t block);
+
+}  // namespace plait
+
+#endif  // PLAIT_PASSES_BLOCKED_H_

@@ -1,0 +1,145 @@
+"""Blocks of channels in hybridized networks: the same numbers as without."""
+
+import numpy as np
+import pytest
+from hybrid_parts import check
+
+import plait as mx
+from plait import gluon, nd
+from plait.gluon import nn
+
+
+def x(*shape):
+    return np.random.randn(*shape).astype("float32")
+
+
+def sequence(*layers):
+    net = nn.HybridSequential()
+    net.add(*layers)
+    return net
+
+
+class Residual(gluon.HybridBlock):
+    """Two ways through a network that meet again."""
+
+    def __init__(self, channels):
+        super().__init__()
+        self.body = sequence(
+            nn.Conv2D(channels, 3, padding=1, use_bias=False),
+            nn.BatchNorm(),
+            nn.Activation("relu"),
+            nn.Conv2D(channels, 3, padding=1),
+        )
+
+    def hybrid_forward(self, F, x):
+        return F.Activation(x + self.body(x), act_type="relu")
+
+
+class Joined(gluon.HybridBlock):
+    """Channels side by side, and a gate for each of them."""
+
+    def __init__(self, *channels):
+        super().__init__()
+        self.parts = nn.HybridSequential()
+        self.parts.add(*[nn.Conv2D(c, 1, activation="relu") for c in channels])
+        self.gate = nn.Conv2D(sum(channels), 1, activation="sigmoid")
+
+    def hybrid_forward(self, F, x):
+        y = F.concat(*[part(x) for part in self.parts], dim=1)
+        mean = F.Pooling(y, pool_type="avg", global_pool=True, kernel=(1, 1))
+        return F.broadcast_mul(y, self.gate(mean))
+
+
+NETWORKS = {
+    "stem": lambda: sequence(
+        nn.Conv2D(32, 7, 2, 3), nn.Activation("relu"), nn.MaxPool2D(3, 2, 1)
+    ),
+    "gray": lambda: sequence(nn.Conv2D(16, 3), nn.Conv2D(16, 3)),
+    "odd channels": lambda: sequence(
+        nn.Conv2D(32, 3),
+        nn.Conv2D(24, 3, activation="relu"),
+        nn.Conv2D(40, 3),
+        nn.Conv2D(32, 1),
+    ),
+    "norm": lambda: sequence(
+        nn.Conv2D(32, 3, use_bias=False),
+        nn.BatchNorm(),
+        nn.Conv2D(24, 3),
+        nn.BatchNorm(scale=False),
+    ),
+    "relu6": lambda: sequence(
+        nn.Conv2D(32, 3),
+        nn.HybridLambda(lambda F, x: F.clip(x, 0, 6)),
+        nn.Conv2D(20, 3),
+    ),
+    "depthwise": lambda: sequence(
+        nn.Conv2D(32, 3),
+        nn.Conv2D(32, 3, 2, 1, groups=32),
+        nn.Conv2D(48, 1),
+        nn.LeakyReLU(0.1),
+    ),
+    "groups": lambda: sequence(
+        nn.Conv2D(32, 3), nn.Conv2D(64, 3, groups=2), nn.Conv2D(32, 3)
+    ),
+    "dilated": lambda: sequence(
+        nn.Conv2D(32, 3), nn.Conv2D(32, (3, 2), (1, 2), (2, 1), (2, 1))
+    ),
+    "pools": lambda: sequence(
+        nn.Conv2D(32, 3),
+        nn.AvgPool2D(3, 2, 1, ceil_mode=True),
+        nn.Conv2D(32, 3, padding=1),
+        nn.AvgPool2D(2, 1, count_include_pad=False),
+        nn.MaxPool2D(2),
+        nn.GlobalAvgPool2D(),
+    ),
+    "dropout": lambda: sequence(nn.Conv2D(32, 3), nn.Dropout(0.3), nn.Conv2D(32, 3)),
+    "residual": lambda: sequence(
+        nn.Conv2D(32, 3), Residual(32), Residual(32), nn.Flatten(), nn.Dense(3)
+    ),
+    "joined": lambda: sequence(nn.Conv2D(32, 3), Joined(16, 32, 48), nn.Conv2D(32, 3)),
+    "joined odd": lambda: sequence(nn.Conv2D(32, 3), Joined(16, 24), nn.Conv2D(32, 3)),
+    "transposed": lambda: sequence(
+        nn.Conv2D(32, 3), nn.Conv2DTranspose(16, 2, 2), nn.Conv2D(16, 3)
+    ),
+    "not finite at zero": lambda: sequence(
+        nn.Conv2D(24, 3),
+        nn.HybridLambda(lambda F, x: 1 / (x * x + 0.1) + F.log(x * x + 1)),
+        nn.Conv2D(32, 3),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_network_gives_the_same(name):
+    channels = 1 if name == "gray" else 3
+    check(NETWORKS[name], x(3, channels, 22, 19), rtol=1e-3)
+
+
+def test_nan_stays_where_it_is():
+    net = sequence(
+        nn.Conv2D(32, 1, activation="relu"), nn.Conv2D(24, 1, activation="relu")
+    )
+    net.initialize()
+    net.hybridize()
+    data = np.random.randn(2, 16, 5, 5).astype("float32")
+    data[1, 3, 2, 4] = np.nan
+    y = np.isnan(net(nd.array(data)).asnumpy())
+    assert y[1, :, 2, 4].all() and y.sum() == 24
+
+
+def test_an_output_in_the_middle_is_plain():
+    data = mx.sym.var("data")
+    inner = mx.sym.Convolution(data, num_filter=32, kernel=(3, 3), name="a")
+    outer = mx.sym.Convolution(inner, num_filter=24, kernel=(3, 3), name="b")
+    both = mx.sym.Group([outer, inner])
+    args = {"data": nd.array(x(2, 16, 9, 8))}
+    shapes, _, _ = both.infer_shape(data=(2, 16, 9, 8))
+    for name, shape in zip(both.list_arguments(), shapes):
+        args.setdefault(name, nd.array(x(*shape)))
+    b, a = both.bind(mx.cpu(), args).forward()
+    kwargs = dict(num_filter=32, kernel=(3, 3))
+    wanted = nd.Convolution(args["data"], args["a_weight"], args["a_bias"], **kwargs)
+    np.testing.assert_allclose(a.asnumpy(), wanted.asnumpy(), rtol=1e-4, atol=1e-4)
+    kwargs["num_filter"] = 24
+    wanted = nd.Convolution(wanted, args["b_weight"], args["b_bias"], **kwargs)
+    np.testing.assert_allclose(b.asnumpy(), wanted.asnumpy(), rtol=1e-3, atol=1e-3)
