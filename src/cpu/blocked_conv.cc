@@ -8,6 +8,7 @@
 #include "base/parallel.h"
 #include "cpu/blocked.h"
 #include "cpu/scratch.h"
+#include "cpu/winograd.h"
 #ifdef PLAIT_USE_ONEDNN
 #include "cpu/onednn/conv.h"
 #endif
@@ -34,27 +35,22 @@ double Waste(const ConvProblem& p, int64_t block) {
          static_cast<double>(p.in_channels * p.out_channels);
 }
 
-// 3 x 3 at stride 1, and enough pixels to pay for the transforms of the filters.
-bool SuitsWinograd(const ConvProblem& p, ConvPass pass) {
-  constexpr int64_t kMostFilters = 1 << 17;
-  return p.groups == 1 && p.kernel[1] == 3 && p.kernel[2] == 3 && p.stride[1] == 1 &&
-         p.stride[2] == 1 && p.dilation[1] == 1 && p.dilation[2] == 1 &&
-         p.in_channels >= 32 && p.out_channels >= 32 && p.batch * p.OutSize() >= 1000 &&
-         (pass != ConvPass::kBackwardWeight ||
-          p.in_channels * p.out_channels <= kMostFilters);
+// Enough channels to pay for the transforms of images, and enough pixels to pay for
+// those of filters.
+bool SuitsWinograd(const ConvProblem& p, int64_t block) {
+  return HasWinograd(p) && WinogradBlock() == block && p.in_channels >= 32 &&
+         p.out_channels >= 32 && p.Out(1) >= 6 && p.Out(2) >= 6;
 }
 
-// Winograd's scratch is 36 numbers for each 16 of x and y; and what was computed is
-// rectified while it is in the last cache. So large batches are worked on in parts.
-int64_t PartOf(const ConvProblem& p, const BlockedConv& how) {
-  const bool winograd = how.algorithm == ConvAlgorithm::kWinograd;
-  const double kScratch = winograd ? 48 << 20 : 16 << 20;
-  const double factor = winograd ? 2.25 : 1;
+// What was computed is rectified while it is in the last cache: large batches are
+// worked on in parts.
+int64_t PartOf(const ConvProblem& p) {
+  constexpr double kInCache = 16 << 20;
   const double sample =
-      factor * sizeof(float) *
+      sizeof(float) *
       static_cast<double>(p.in_channels * p.InSize() + p.out_channels * p.OutSize());
   int64_t step =
-      std::clamp<int64_t>(static_cast<int64_t>(kScratch / sample), 1, p.batch);
+      std::clamp<int64_t>(static_cast<int64_t>(kInCache / sample), 1, p.batch);
   while (p.batch % step != 0) --step;
   return step;
 }
@@ -66,19 +62,19 @@ void InParts(const ConvProblem& p, const BlockedConv& how, F&& run) {
                                 : Blocks(p.in_channels, block) * block * p.InSize();
   const int64_t y = Blocks(p.out_channels, block) * block * p.OutSize();
   ConvProblem part = p;
-  part.batch = PartOf(p, how);
+  part.batch = PartOf(p);
   for (int64_t n = 0; n < p.batch; n += part.batch) run(part, n * x, n * y);
 }
 
 ConvLayouts LayoutsOf(const ConvProblem& p, ConvPass pass, const BlockedConv& how) {
   ConvProblem part = p;
-  part.batch = PartOf(p, how);
+  part.batch = PartOf(p);
   return onednn::PreferredLayouts(part, kType, pass, how.algorithm);
 }
 
 bool Fits(const ConvProblem& p, ConvPass pass, BlockedConv& how, int64_t block) {
   ConvProblem part = p;
-  part.batch = PartOf(p, how);
+  part.batch = PartOf(p);
   if (!onednn::HasConv(part, kType, pass, how.algorithm)) return false;
   const ConvLayouts l = onednn::PreferredLayouts(part, kType, pass, how.algorithm);
   const auto blocked = onednn::BlockedLayout(block);
@@ -92,54 +88,84 @@ std::optional<BlockedConv> FindBlockedConv(const ConvProblem& p, ConvPass pass) 
   const int64_t block = ChannelBlock();
   if (block == 0 || p.rank != 2 || p.Work() == 0) return {};
   BlockedConv how;
-  for (const ConvAlgorithm algorithm :
-       {ConvAlgorithm::kWinograd, ConvAlgorithm::kDirect}) {
-    how.algorithm = algorithm;
-    if (algorithm == ConvAlgorithm::kWinograd && !SuitsWinograd(p, pass)) continue;
-    if (!Fits(p, pass, how, block)) continue;
-    how.gains = Waste(p, block) <= 1.3;
-    if (pass != ConvPass::kBackwardWeight) {
-      const onednn::ConvDims dims(p);
-      how.packed = static_cast<int64_t>(
-          onednn::LayoutBytes(LayoutsOf(p, pass, how).weight, dims.Weight(), kType) /
-          sizeof(float));
-    }
+  how.gains = Waste(p, block) <= 1.3;
+  const bool reads = pass != ConvPass::kBackwardWeight;  // filters
+  if (SuitsWinograd(p, block)) {
+    how.algorithm = ConvAlgorithm::kWinograd;
+    if (reads)
+      how.packed = static_cast<int64_t>(WinogradFilterBytes(p, pass) / sizeof(float));
     return how;
   }
-  return {};
+  if (!Fits(p, pass, how, block)) return {};
+  if (reads) {
+    const onednn::ConvDims dims(p);
+    how.packed = static_cast<int64_t>(
+        onednn::LayoutBytes(LayoutsOf(p, pass, how).weight, dims.Weight(), kType) /
+        sizeof(float));
+  }
+  return how;
 }
 
 void PackFilters(const ConvProblem& p, ConvPass pass, const BlockedConv& how,
                  const float* weight, float* packed) {
+  if (how.algorithm == ConvAlgorithm::kWinograd)
+    return WinogradFilters(p, pass, weight, packed);
   const onednn::ConvDims dims(p);
   onednn::Reorder(dims.Weight(), {}, kType, weight, LayoutsOf(p, pass, how).weight,
                   kType, packed);
 }
 
+namespace {
+
+// The filters in the order of a pass: those given, or packed here.
+class Packed {
+ public:
+  Packed(const ConvProblem& p, ConvPass pass, const BlockedConv& how, Filters w)
+      : scratch_(w.packed ? 0 : Scratch::Bytes<float>(how.packed)),
+        data_(w.packed ? w.packed : scratch_.As<float>()) {
+    if (!w.packed) PackFilters(p, pass, how, w.plain, scratch_.As<float>());
+  }
+  const float* data() const { return data_; }
+
+ private:
+  const Scratch scratch_;
+  const float* data_;
+};
+
+}  // namespace
+
 void BlockedConvForward(const ConvProblem& p, const BlockedConv& how, const float* x,
-                        const float* packed, const float* bias, bool relu, float* y) {
+                        Filters w, const float* bias, bool relu, float* y) {
+  if (how.algorithm == ConvAlgorithm::kWinograd)
+    return WinogradForward(p, x, w.plain, w.packed, bias, nullptr, relu, y);
+  const Packed packed(p, ConvPass::kForward, how, w);
   const ConvLayouts layouts = LayoutsOf(p, ConvPass::kForward, how);
   InParts(p, how, [&](const ConvProblem& part, int64_t xs, int64_t ys) {
-    onednn::ConvForward(part, kType, how.algorithm, layouts, x + xs, packed, bias, relu,
-                        y + ys);
+    onednn::ConvForward(part, kType, how.algorithm, layouts, x + xs, packed.data(),
+                        bias, relu, y + ys);
   });
 }
 
 void BlockedConvBackwardData(const ConvProblem& p, const BlockedConv& how,
-                             const float* dy, const float* packed, float* dx) {
+                             const float* dy, Filters w, float* dx) {
+  if (how.algorithm == ConvAlgorithm::kWinograd)
+    return WinogradBackwardData(p, dy, w.plain, w.packed, dx);
+  const Packed packed(p, ConvPass::kBackwardData, how, w);
   const ConvLayouts layouts = LayoutsOf(p, ConvPass::kBackwardData, how);
   InParts(p, how, [&](const ConvProblem& part, int64_t xs, int64_t ys) {
-    onednn::ConvBackwardData(part, kType, how.algorithm, layouts, dy + ys, packed,
-                             dx + xs);
+    onednn::ConvBackwardData(part, kType, how.algorithm, layouts, dy + ys,
+                             packed.data(), dx + xs);
   });
 }
 
 void BlockedConvBackwardWeight(const ConvProblem& p, const BlockedConv& how,
                                const float* x, const float* dy, float* dweight) {
+  if (how.algorithm == ConvAlgorithm::kWinograd)
+    return WinogradBackwardWeight(p, x, dy, dweight, nullptr);
   ConvLayouts layouts = LayoutsOf(p, ConvPass::kBackwardWeight, how);
   layouts.weight = {};  // the result is plain
   const int64_t size = p.out_channels * (p.in_channels / p.groups) * p.KernelSize();
-  const Scratch scratch(PartOf(p, how) < p.batch ? Scratch::Bytes<float>(size) : 0);
+  const Scratch scratch(PartOf(p) < p.batch ? Scratch::Bytes<float>(size) : 0);
   bool first = true;
   InParts(p, how, [&](const ConvProblem& part, int64_t xs, int64_t ys) {
     float* to = first ? dweight : scratch.As<float>();
@@ -159,10 +185,10 @@ std::optional<BlockedConv> FindBlockedConv(const ConvProblem&, ConvPass) {
 }
 void PackFilters(const ConvProblem&, ConvPass, const BlockedConv&, const float*,
                  float*) {}
-void BlockedConvForward(const ConvProblem&, const BlockedConv&, const float*,
-                        const float*, const float*, bool, float*) {}
+void BlockedConvForward(const ConvProblem&, const BlockedConv&, const float*, Filters,
+                        const float*, bool, float*) {}
 void BlockedConvBackwardData(const ConvProblem&, const BlockedConv&, const float*,
-                             const float*, float*) {}
+                             Filters, float*) {}
 void BlockedConvBackwardWeight(const ConvProblem&, const BlockedConv&, const float*,
                                const float*, float*) {}
 #endif

@@ -1,7 +1,8 @@
 // Convolution of blocked arrays (cpu/blocked.h): float32, two spatial axes.
 //
-// The filters are packed first, in the order that a pass wants; whoever runs the same
-// filters again keeps the packed ones. Thread safety: any thread.
+// Passes read filters in an order of their own; whoever runs the same filters again
+// packs them once and keeps them. 3 x 3 windows at stride 1 run by Winograd's algorithm
+// (cpu/winograd.h), the others by oneDNN. Thread safety: any thread.
 
 #ifndef PLAIT_CPU_BLOCKED_CONV_H_
 #define PLAIT_CPU_BLOCKED_CONV_H_
@@ -29,11 +30,17 @@ std::optional<BlockedConv> FindBlockedConv(const ConvProblem& p, ConvPass pass);
 void PackFilters(const ConvProblem& p, ConvPass pass, const BlockedConv& how,
                  const float* weight, float* packed);
 
+// Filters as they are or packed for a pass; one of them may be null.
+struct Filters {
+  const float* plain = nullptr;
+  const float* packed = nullptr;
+};
+
 // bias may be null. With relu, NaN stays NaN.
 void BlockedConvForward(const ConvProblem& p, const BlockedConv& how, const float* x,
-                        const float* packed, const float* bias, bool relu, float* y);
+                        Filters w, const float* bias, bool relu, float* y);
 void BlockedConvBackwardData(const ConvProblem& p, const BlockedConv& how,
-                             const float* dy, const float* packed, float* dx);
+                             const float* dy, Filters w, float* dx);
 // dweight is plain.
 void BlockedConvBackwardWeight(const ConvProblem& p, const BlockedConv& how,
                                const float* x, const float* dy, float* dweight);

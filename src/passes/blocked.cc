@@ -65,7 +65,8 @@ bool IsImages(const Spec& spec) {
 
 class BlockedPass {
  public:
-  BlockedPass(const Graph& graph, int64_t block) : graph_(graph), block_(block) {}
+  BlockedPass(const Graph& graph, int64_t block, bool prepare)
+      : graph_(graph), block_(block), prepare_(prepare) {}
 
   Graph Run() {
     forms_.resize(graph_.size());
@@ -183,7 +184,8 @@ class BlockedPass {
       GraphEntry& e = node.inputs[i];
       e = form.blocked_in >> i & 1 ? Blocked(e, node.backward)
                                    : Plain(e, node.backward);
-      if (form.preparation.input == static_cast<int>(i)) e = Prepare(form, node, e);
+      if (prepare_ && form.preparation.input == static_cast<int>(i))
+        e = Prepare(form, node, e);
       in.push_back(out_.spec(e));
     }
     node.op = form.op;
@@ -258,6 +260,7 @@ class BlockedPass {
 
   const Graph& graph_;
   const int64_t block_;
+  const bool prepare_;
   std::vector<std::optional<BlockedForm>> forms_;
   std::vector<int> region_;
   std::vector<SmallVector<Places, 1>> places_;
@@ -266,8 +269,8 @@ class BlockedPass {
 
 }  // namespace
 
-Graph UseBlocks(const Graph& graph, int64_t block) {
-  return block == 0 ? graph : BlockedPass(graph, block).Run();
+Graph UseBlocks(const Graph& graph, int64_t block, bool prepare) {
+  return block == 0 ? graph : BlockedPass(graph, block, prepare).Run();
 }
 
 }  // namespace plait

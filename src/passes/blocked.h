@@ -9,8 +9,9 @@ namespace plait {
 
 // Nodes that can run on blocks and hang together do so where that makes convolutions
 // faster; arrays are copied from one layout to the other at the borders.
-// `block`: channels of a block. With 0 the graph stays as it is.
-Graph UseBlocks(const Graph& graph, int64_t block);
+// `block`: channels of a block. With 0 the graph stays as it is. With `prepare`, what
+// kernels make of filters first becomes nodes of its own, which pass `hoist` can keep.
+Graph UseBlocks(const Graph& graph, int64_t block, bool prepare);
 
 }  // namespace plait
 

@@ -111,7 +111,7 @@ Ref<const CompiledGraph> CompiledGraph::Compile(Graph graph,
     DumpAfter("epilogue", graph);
   }
   if (enabled("blocked")) {
-    graph = plait::Prune(UseBlocks(graph, cpu::ChannelBlock()));
+    graph = plait::Prune(UseBlocks(graph, cpu::ChannelBlock(), hoists));
     DumpAfter("blocked", graph);
   }
   Ref<Prologue> prologue;

@@ -112,7 +112,7 @@ NETWORKS = {
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_network_gives_the_same(name):
     channels = 1 if name == "gray" else 3
-    check(NETWORKS[name], x(3, channels, 22, 19), rtol=1e-3)
+    check(NETWORKS[name], x(3, channels, 22, 19), rtol=5e-3)
 
 
 def test_nan_stays_where_it_is():

@@ -105,37 +105,24 @@ bool InferWeight(const P& p, Specs& in, Specs& out) {
 
 // ---------------------------------------------------------------- kernels
 
-// The filters in the order of a pass: those given, or packed here.
-class Packed {
- public:
-  Packed(const P& p, ConvPass pass, const cpu::BlockedConv& how, const View& weight)
-      : given_(weight.data<const float>()),
-        scratch_(weight.shape().rank() == 1 ? 0 : Scratch::Bytes<float>(how.packed)) {
-    if (weight.shape().rank() == 1) return;
-    cpu::PackFilters(ProblemOf(p), pass, how, given_, scratch_.As<float>());
-    given_ = scratch_.As<float>();
-  }
-  const float* data() const { return given_; }
-
- private:
-  const float* given_;
-  Scratch scratch_;
-};
+cpu::Filters FiltersOf(const View& weight) {
+  const auto* w = weight.data<const float>();
+  return weight.shape().rank() == 1 ? cpu::Filters{nullptr, w} : cpu::Filters{w};
+}
 
 void Forward(const P& p, const KernelArgs& args) {
   const cpu::ConvProblem problem = ProblemOf(p);
   const auto how = cpu::FindBlockedConv(problem, ConvPass::kForward);
-  const Packed weight(p, ConvPass::kForward, *how, args.in[1]);
-  cpu::BlockedConvForward(problem, *how, args.in[0].data<const float>(), weight.data(),
+  cpu::BlockedConvForward(problem, *how, args.in[0].data<const float>(),
+                          FiltersOf(args.in[1]),
                           p.conv.no_bias ? nullptr : args.in[2].data<const float>(),
                           p.relu, args.out[0].data<float>());
 }
 void Data(const P& p, const KernelArgs& args) {
   const cpu::ConvProblem problem = ProblemOf(p);
   const auto how = cpu::FindBlockedConv(problem, ConvPass::kBackwardData);
-  const Packed weight(p, ConvPass::kBackwardData, *how, args.in[1]);
   cpu::BlockedConvBackwardData(problem, *how, args.in[0].data<const float>(),
-                               weight.data(), args.out[0].data<float>());
+                               FiltersOf(args.in[1]), args.out[0].data<float>());
 }
 void Weight(const P& p, const KernelArgs& args) {
   const cpu::ConvProblem problem = ProblemOf(p);
