@@ -62,6 +62,17 @@ def test_an_lstm_in_buckets_learns_which_word_follows():
     assert float(done.stdout.split("perplexity")[1].split()[0]) < 3, done.stdout
 
 
+def test_a_small_gpt_reads_a_text_and_writes(tmp_path):
+    out = run(
+        "gpt_characters.py", tmp_path, "--steps", "40", "--layers", "2", "--units",
+        "64", "--context", "64", "--length", "100", "--prompt", "The engine",
+    )  # fmt: skip
+    losses = [float(x.split()[0]) for x in out.stdout.split("loss ")[1:]]
+    assert losses[-1] < losses[0] - 0.3 and losses[-1] < 3.3, out.stdout
+    assert len(out.stdout.split("nats a letter\n")[1].rstrip("\n")) >= 90
+    assert (tmp_path / "gpt-symbol.json").stat().st_size > 1000
+
+
 def test_fashion_mnist_says_where_its_data_comes_from(tmp_path):
     done = subprocess.run(
         [

@@ -18,22 +18,20 @@ using P = AttentionParams;
 // The axes of an array by meaning; three axes: heads are part of the last one.
 struct Axes {
   int batch = 0, heads = 1, rows = 2, size = 3;
-  Axes(const P& p, const Shape& x) {
-    if (x.rank() == 3) {
-      heads = -1;
+  Axes(const P& p, int rank) {
+    if (rank == 3 || p.layout != AttentionLayout::kHeadsFirst) {
       rows = 1;
-      size = 2;
-    } else if (p.layout == AttentionLayout::kRowsFirst) {
-      heads = 2;
-      rows = 1;
+      heads = rank == 3 ? -1 : 2;
+      size = rank - 1;
     }
+    if (p.layout == AttentionLayout::kTimeFirst) std::swap(batch, rows);
   }
 };
 
 // Sizes that an array of rows must share with others.
 bool UnifyRows(const P& p, Shape& x, int64_t& batch, int64_t& heads, int64_t& rows,
                int64_t& size) {
-  const Axes a(p, x);
+  const Axes a(p, x.rank());
   bool fits = UnifySize(x[a.batch], batch) && UnifySize(x[a.rows], rows);
   if (a.heads >= 0) {
     return fits && UnifySize(x[a.heads], heads) && UnifySize(x[a.size], size);
@@ -69,9 +67,11 @@ std::vector<Param<P>> AttentionParamList() {
       {"dropout", &P::dropout, "In training, the chance of a weight to become 0."},
       {"layout",
        &P::layout,
-       {"BHTD", "BTHD"},
-       "Of arrays with four axes: where heads stand."},
-      {"heads", &P::heads, "Of arrays with three axes, (batch, length, heads * size)."},
+       {"BHTD", "BTHD", "TBHD"},
+       "Of arrays with four axes: where batch, heads and length stand."},
+      {"heads", &P::heads,
+       "Of arrays with three axes, (batch, length, heads * size), or with the layout "
+       "TBHD (length, batch, heads * size)."},
       {"use_mask", &P::use_mask, "Takes `mask`."},
       {"use_length", &P::use_length, "Takes `length`."}};
 }
@@ -107,13 +107,14 @@ bool InferAttention(const P& p, const char* op, Specs& in, Shape* y) {
     if (!in[i].shape.rank_known()) in[i].shape = Shape::Filled(rank, kUnknownSize);
   }
   const auto fail = [&] {
+    static constexpr const char* kLayouts[] = {
+        "(batch, heads, length, size)",  "(batch, length, heads, size)",
+        "(length, batch, heads, size)",  "(batch, length, heads * size)",
+        "(batch, length, heads * size)", "(length, batch, heads * size)"};
     Fail(ErrorKind::kValue, op, ": query ", in[0].shape, ", key ", in[1].shape,
          " and value ", in[2].shape, " do not match; ",
-         rank == 3 ? "(batch, length, heads * size)"
-                   : (p.layout == AttentionLayout::kRowsFirst
-                          ? "(batch, length, heads, size)"
-                          : "(batch, heads, length, size)"),
-         ", with heads ", rank == 3 ? p.heads : 0,
+         kLayouts[(rank == 3 ? 3 : 0) + static_cast<int>(p.layout)], ", with heads ",
+         rank == 3 ? p.heads : 0,
          " where there are three axes, one batch, as many keys as values and one size "
          "of queries and keys were expected");
   };
@@ -168,14 +169,10 @@ double AttentionFlops(const P& p, const Specs& in) {
 
 cpu::AttentionRows RowsOf(const P& p, const View& x) {
   const Shape& shape = x.shape();
-  const Axes a(p, shape);
-  cpu::AttentionRows rows;
-  rows.data = x.ptr;
-  rows.batch = shape.size(1, shape.rank());
-  rows.row = shape.size(a.rows + 1, shape.rank());
-  rows.head =
-      a.heads < 0 ? shape[a.size] / p.heads : shape.size(a.heads + 1, shape.rank());
-  return rows;
+  const Axes a(p, shape.rank());
+  const auto stride = [&](int axis) { return shape.size(axis + 1, shape.rank()); };
+  return {x.ptr, stride(a.batch),
+          a.heads < 0 ? shape[a.size] / p.heads : stride(a.heads), stride(a.rows)};
 }
 
 cpu::AttentionProblem ProblemOf(const P& p, std::span<const View> in,
@@ -286,24 +283,20 @@ std::vector<double> PlainAttentionKept(const cpu::AttentionProblem& p) {
 
 Value HeadsOf(const P& p, const Value& x) {
   const Shape& s = x.shape();
-  if (s.rank() == 4 && p.layout == AttentionLayout::kHeadsFirst) {
-    return reshape(x, {s[0] * s[1], s[2], s[3]});
-  }
-  const int64_t heads = s.rank() == 3 ? p.heads : s[2];
-  if (heads == 1) return reshape(x, {s[0], s[1], s.size(2, s.rank())});
-  const Value rows = s.rank() == 4 ? x : reshape(x, {s[0], s[1], heads, s[2] / heads});
-  const Shape each = rows.shape();
-  return reshape(transpose(rows, {0, 2, 1, 3}), {each[0] * heads, each[1], each[3]});
+  const Axes a(p, s.rank());
+  if (a.heads == 1) return reshape(x, {s[0] * s[1], s[2], s[3]});
+  const int64_t heads = a.heads < 0 ? p.heads : s[2];
+  const Value rows = reshape(x, {s[0], s[1], heads, s.size(2, s.rank()) / heads});
+  return reshape(transpose(rows, {a.batch, 2, a.rows, 3}),
+                 {s[a.batch] * heads, s[a.rows], rows.shape()[3]});
 }
 
 Value FromHeads(const P& p, const Value& x, const Shape& like) {
-  const Axes a(p, like);
-  const int64_t heads = a.heads < 0 ? p.heads : like[a.heads];
-  if ((like.rank() == 4 && p.layout == AttentionLayout::kHeadsFirst) || heads == 1) {
-    return reshape(x, like);
-  }
-  const Shape s = x.shape();
-  return reshape(transpose(reshape(x, {like[0], heads, s[1], s[2]}), {0, 2, 1, 3}),
+  const Axes a(p, like.rank());
+  if (a.heads == 1) return reshape(x, like);
+  const int64_t batch = like[a.batch], heads = a.heads < 0 ? p.heads : like[2];
+  const Value each = reshape(x, {batch, heads, x.shape()[1], x.shape()[2]});
+  return reshape(transpose(each, a.batch == 0 ? Shape{0, 2, 1, 3} : Shape{2, 0, 1, 3}),
                  like);
 }
 

@@ -11,9 +11,10 @@
 
 namespace plait {
 
-// BHTD: (batch, heads, length, size); BTHD: (batch, length, heads, size). Arrays with
-// three axes are (batch, length, heads * size), whatever the layout.
-enum class AttentionLayout { kHeadsFirst, kRowsFirst };
+// BHTD: (batch, heads, length, size); BTHD: (batch, length, heads, size); TBHD:
+// (length, batch, heads, size). Arrays with three axes are (batch, length, heads *
+// size), or with TBHD (length, batch, heads * size).
+enum class AttentionLayout { kHeadsFirst, kRowsFirst, kTimeFirst };
 
 struct AttentionParams {
   std::optional<double> scale;

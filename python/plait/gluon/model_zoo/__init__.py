@@ -1,5 +1,5 @@
 """Ready-made networks."""
 
-from . import model_store, vision
+from . import model_store, text, vision
 
-__all__ = ["model_store", "vision"]
+__all__ = ["model_store", "text", "vision"]

@@ -1,8 +1,9 @@
 """Layers: dense, convolution, pooling, normalisation, activations and containers."""
 
 from ..block import Block, HybridBlock
-from . import activations, basic_layers, conv_layers
+from . import activations, attention_layers, basic_layers, conv_layers
 from .activations import ELU, GELU, SELU, Activation, LeakyReLU, PReLU, Swish
+from .attention_layers import MultiHeadAttention
 from .basic_layers import *  # noqa: F403
 from .basic_layers import __all__ as _basic
 from .conv_layers import *  # noqa: F403
@@ -11,12 +12,14 @@ from .conv_layers import __all__ as _conv
 __all__ = (
     [
         "activations",
+        "attention_layers",
         "basic_layers",
         "conv_layers",
         "Block",
         "HybridBlock",
     ]
     + activations.__all__
+    + attention_layers.__all__
     + _basic
     + _conv
 )
