@@ -93,6 +93,7 @@ def main():
     net = text.GPTModel(
         len(letters), args.layers, args.units, args.heads,
         max_length=args.context, dropout=args.dropout,
+        weight_initializer=mx.init.Normal(args.units**-0.5),
     )  # fmt: skip
     net.initialize()
     net.hybridize(static_alloc=True)

@@ -36,6 +36,8 @@ class GPTModel(HybridBlock):
     max_length : int
         How many positions there are.
     dropout : float
+    weight_initializer : Initializer
+        Of all weights but the positions'; None: Normal(0.02), for wide networks.
 
     Inputs: words (B, T), valid_length (B,) or None. Output: scores (B, T, vocab_size):
     those at t are of the word at t + 1, and depend on words up to t only.
@@ -50,11 +52,12 @@ class GPTModel(HybridBlock):
         hidden_size=None,
         max_length=1024,
         dropout=0.1,
+        weight_initializer=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
         self._max_length, self._units = max_length, units
-        normal = {"weight_initializer": initializer.Normal(0.02)}
+        normal = {"weight_initializer": weight_initializer or initializer.Normal(0.02)}
         with self.name_scope():
             self.word_embed = Embedding(
                 vocab_size, units, prefix="word_embed_", **normal
