@@ -70,6 +70,22 @@ const FnFacts& FactsOf(Fn fn) {
   return kFacts[static_cast<int>(fn)];
 }
 
+// The pair of two functions, of which the first gives the second one's left or right
+// argument; false where there is none.
+inline bool FindPair(Fn first, Fn second, bool left, PairFirst* pair_first,
+                     PairSecond* pair_second) {
+  if (first < Fn::kAdd || first > Fn::kMul || second < Fn::kAdd || second > Fn::kMul)
+    return false;
+  *pair_first = first == Fn::kAdd   ? PairFirst::kAdd
+                : first == Fn::kSub ? PairFirst::kSub
+                                    : PairFirst::kMul;
+  *pair_second = second == Fn::kAdd   ? PairSecond::kAdd
+                 : second == Fn::kMul ? PairSecond::kMul
+                 : left               ? PairSecond::kSub
+                                      : PairSecond::kSubFrom;
+  return true;
+}
+
 }  // namespace
 
 // Only what an output needs is counted: dead steps have no uses.
@@ -270,11 +286,39 @@ Loop PointwisePlan::PowerLoop(const PointwiseStep& step) const {
   if (!in_place) Release(step.args[0]);
   bool narrowed;
   const Loop loop = LoopOf(step, &narrowed);
-  Emit(loop, x, y, z, out);
+  if (arity != 2 || !narrowed || !JoinLast(step, x, y, out)) {
+    Emit(loop, x, y, z, out);
+    if (arity == 2 && narrowed) last_step_ = s, last_step_calls_ = num_calls_;
+  }
   // What only outputs read is narrowed by their stores.
   if (!narrowed && step_uses_[s] > std::popcount(outputs_of_[s]))
     Emit(kernels_.narrow[Index(step.dtype)], out, kNone, kNone, out);
   if (outputs_of_[s] != 0) AddStores(s);
+}
+
+// Makes one call of the last one and the step, if only the step reads its result.
+[[gnu::always_inline]] inline bool PointwisePlan::JoinLast(const PointwiseStep& step,
+                                                           Cell x, Cell y, Cell out) {
+  if (last_step_ < 0 || last_step_calls_ != num_calls_) return false;
+  const PointwiseStep& last = program_.steps[last_step_];
+  if (last.compute != step.compute || step.compute > Compute::kF64) return false;
+  const PointwiseArg t{PointwiseArg::kStep, static_cast<uint8_t>(last_step_)};
+  const bool left = step.args[0] == t;
+  if (left == (step.args[1] == t) || step_uses_[last_step_] > 0 ||
+      !IsBuffer(step_cells_[last_step_]))
+    return false;
+  PairFirst first;
+  PairSecond second;
+  if (!FindPair(last.fn, step.fn, left, &first, &second)) return false;
+  const Loop loop =
+      kernels_
+          .pair[Index(step.compute)][static_cast<int>(first)][static_cast<int>(second)];
+  if (loop == nullptr) return false;
+  Call& call = calls_[num_calls_ - 1];
+  const Cell z = left ? y : x;
+  call = {loop, call.x, call.y, Plain(z), out, call.splat | z >> 15 << 2, 0};
+  last_step_ = -1;
+  return true;
 }
 
 // All arguments are splats, so the result is one too, made once for each runner.

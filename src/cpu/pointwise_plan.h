@@ -93,6 +93,7 @@ class PointwisePlan {
     return static_cast<Cell>((kFirstSplat + num_splats_++) | kSplatBit);
   }
   void Emit(Loop loop, Cell x, Cell y, Cell z, Cell out);
+  bool JoinLast(const PointwiseStep& step, Cell x, Cell y, Cell out);
   void EmitSplat(Loop loop, const Cell* args, Cell out, uint32_t elements);
   void ChooseTile();
 
@@ -117,6 +118,8 @@ class PointwisePlan {
   Cell free_[kMaxBuffers];
   int num_calls_ = 0, num_splat_calls_ = 0, num_splats_ = 0, num_constants_ = 0,
       num_free_ = 0, num_buffers_ = 0;
+  // The last call is that of this step, which pairs may begin with; -1: it is not.
+  int last_step_ = -1, last_step_calls_ = 0;
   bool wide_ = false;  // some buffer has elements of 8 bytes
   bool broadcasts_ = false;
   int64_t tile_ = kMaxTile, cost_ = 30;

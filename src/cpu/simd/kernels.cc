@@ -19,6 +19,7 @@ void BuildKernels(Kernels& k) {
   FillPlain(k);
   FillPlainRows(k);
   FillArithmetic(k);
+  FillPairs(k);
   FillIntegers(k);
   FillConversions(k);
   FillReductions(k);

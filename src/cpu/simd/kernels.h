@@ -31,6 +31,18 @@ using Loop = void (*)(const void* x, const void* y, const void* z, void* out, in
 // for floats, else the compute type.
 using RowsLoop = void (*)(const void* x, int64_t rows, int64_t length, void* acc);
 
+// Functions that are often one after the other: see Kernels::pair.
+enum class PairFirst : uint8_t { kAdd, kSub, kMul, kCount };
+enum class PairSecond : uint8_t {
+  kAdd,      // t + z
+  kMul,      // t * z
+  kSub,      // t - z
+  kSubFrom,  // z - t
+  kCount
+};
+inline constexpr int kNumPairFirst = static_cast<int>(PairFirst::kCount);
+inline constexpr int kNumPairSecond = static_cast<int>(PairSecond::kCount);
+
 // What cpu/row.h calls.
 template <typename T>
 struct RowLoops {
@@ -47,6 +59,9 @@ struct RowLoops {
 
 struct Kernels {
   Loop step[kNumComputes][kNumFns];
+  // (x first y) second z in one loop, of float32 and float64, rounded twice as two
+  // loops would; null where there is none.
+  Loop pair[2][kNumPairFirst][kNumPairSecond];
   Loop cast[kNumComputes][kNumComputes];  // [from][to]
   Loop cast_to_half;                      // float64 to float32, to be rounded once more
   Loop not_zero[kNumComputes];            // to int32 0 or 1
@@ -77,6 +92,7 @@ namespace internal {
 // with the plain loops.
 void FillPlain(Kernels& k);
 void FillArithmetic(Kernels& k);
+void FillPairs(Kernels& k);
 void FillIntegers(Kernels& k);
 void FillConversions(Kernels& k);
 void FillReductions(Kernels& k);

@@ -103,6 +103,16 @@ struct Stream {
   }
 };
 
+// An argument that lies still or does not, known when compiling.
+template <typename T, bool kSplat>
+struct FixedStream {
+  const T* p;
+  template <class D>
+  HWY_INLINE hn::Vec<D> At(D d, size_t i) const {
+    return hn::LoadU(d, kSplat ? p : p + i);
+  }
+};
+
 // Vectors of T from memory that holds M: the same type, or narrower floats.
 template <class D, class DM>
 HWY_INLINE hn::Vec<D> Widen(D d, hn::Vec<DM> v) {
@@ -140,10 +150,72 @@ struct StepLoop {
     return Narrow(DM(), d, result);
   }
 
+  // As many whole groups of vectors as there are: returns how many elements. All of a
+  // group is read before any of it is written, which an argument may be.
+  template <bool kSplatX, bool kSplatY, bool kSplatZ>
+  static HWY_INLINE size_t Groups(const void* x, const void* y, const void* z, M* to,
+                                  size_t n) {
+    const DM d;
+    const FixedStream<M, kSplatX> a{static_cast<const M*>(x)};
+    const FixedStream<M, kSplatY> b{static_cast<const M*>(y)};
+    const FixedStream<M, kSplatZ> c{static_cast<const M*>(z)};
+    const size_t lanes = hn::Lanes(d);
+    const VM none = hn::Zero(d);
+    size_t i = 0;
+    for (; i + 4 * lanes <= n; i += 4 * lanes) {
+      const auto at = [&](size_t j) HWY_ATTR {
+        return Apply(a.At(d, j), kArity > 1 ? b.At(d, j) : none,
+                     kArity > 2 ? c.At(d, j) : none);
+      };
+      const VM v0 = at(i), v1 = at(i + lanes), v2 = at(i + 2 * lanes),
+               v3 = at(i + 3 * lanes);
+      hn::StoreU(v0, d, to + i);
+      hn::StoreU(v1, d, to + i + lanes);
+      hn::StoreU(v2, d, to + i + 2 * lanes);
+      hn::StoreU(v3, d, to + i + 3 * lanes);
+    }
+    return i;
+  }
+
+  // The usual places of splats; for others the loop that asks each time does.
+  static HWY_INLINE size_t Begin(const void* x, const void* y, const void* z, M* to,
+                                 size_t n, unsigned splat) {
+    constexpr unsigned kAll = (1u << kArity) - 1;
+    switch (splat & kAll) {
+      case 0:
+        return Groups<false, false, false>(x, y, z, to, n);
+      case 1:
+        return kArity > 1 ? Groups<true, false, false>(x, y, z, to, n) : 0;
+      case 2:
+        return kArity > 1 ? Groups<false, true, false>(x, y, z, to, n) : 0;
+      case 4:
+        return kArity > 2 ? Groups<false, false, true>(x, y, z, to, n) : 0;
+      case 6:
+        return kArity > 2 ? Groups<false, true, true>(x, y, z, to, n) : 0;
+      default:
+        return 0;
+    }
+  }
+
   static void Run(const void* x, const void* y, const void* z, void* out, int64_t n,
                   unsigned splat) {
     const DM d;
     const size_t lanes = hn::Lanes(d);
+    if constexpr (!Word::kHeavy) {
+      const size_t done =
+          Begin(x, y, z, static_cast<M*>(out), static_cast<size_t>(n), splat);
+      if (done > 0) {
+        const auto after = [&](const void* p, unsigned bit) {
+          return (splat & bit) ? p : static_cast<const M*>(p) + done;
+        };
+        x = after(x, 1);
+        if (kArity > 1) y = after(y, 2);
+        if (kArity > 2) z = after(z, 4);
+        out = static_cast<M*>(out) + done;
+        n -= static_cast<int64_t>(done);
+        if (n == 0) return;
+      }
+    }
     Stream<M> a(x, splat & 1, lanes), b(y, splat & 2, lanes), c(z, splat & 4, lanes);
     M* to = static_cast<M*>(out);
     size_t left = static_cast<size_t>(n);

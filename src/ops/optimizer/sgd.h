@@ -20,7 +20,8 @@ struct SgdParams {
 // w = (1 - lr wd) w - lr clip(s g).
 inline void SgdUpdate(const SgdParams& p, PwCall& c, int master) {
   const double lr = p.lr;
-  const Pw w = Weight(c, master) * (1 - lr * p.wd);
+  Pw w = Weight(c, master);
+  if (p.wd != 0) w = w * (1 - lr * p.wd);
   const Pw g = Wide(c.in(1));
   if (p.clip_gradient < 0) {
     return ReturnWeight(c, master, w - g * (lr * p.rescale_grad));
@@ -32,7 +33,8 @@ inline void SgdUpdate(const SgdParams& p, PwCall& c, int master) {
 inline void SgdMomUpdate(const SgdParams& p, PwCall& c, int mom, int master) {
   const double lr = p.lr;
   const Pw w = Weight(c, master), g = Wide(c.in(1));
-  const Pw decayed = Wide(c.in(mom)) * p.momentum - w * (lr * p.wd);
+  Pw decayed = Wide(c.in(mom)) * p.momentum;
+  if (p.wd != 0) decayed = decayed - w * (lr * p.wd);
   const Pw step = p.clip_gradient < 0 ? g * (lr * p.rescale_grad)
                                       : Clip(g * p.rescale_grad, p.clip_gradient) * lr;
   const Pw m = decayed - step;
