@@ -24,7 +24,13 @@ void Gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, double al
           const T* a, int64_t lda, const T* b, int64_t ldb, double beta, T* c,
           int64_t ldc);
 
-// The same with a float result from half matrices.
+// C = op(A) op(B) + bias, a value a column or none, then relu (NaN stays NaN) if asked.
+template <typename T>
+void GemmBias(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, const T* a,
+              int64_t lda, const T* b, int64_t ldb, const T* bias, bool relu, T* c,
+              int64_t ldc);
+
+// Gemm with a float result from half matrices.
 template <typename T>
 void GemmToFloat(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k,
                  double alpha, const T* a, int64_t lda, const T* b, int64_t ldb,

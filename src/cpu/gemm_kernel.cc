@@ -35,9 +35,17 @@ Operand<T> ColumnsOfB(const GemmProblem<T>& p) {
   return p.trans_b ? Operand<T>{p.b, p.ldb, 1} : Operand<T>{p.b, 1, p.ldb};
 }
 
+// `first`, `last`: of the pieces of k.
 template <typename T>
-TileStore<T> StoreOf(const GemmProblem<T>& p, int64_t i, int64_t j, bool first) {
-  return {p.c + i * p.ldc + j, p.ldc, p.alpha, first ? p.beta : T(1), nullptr, false};
+TileStore<T> StoreOf(const GemmProblem<T>& p, int64_t i, int64_t j, bool first,
+                     bool last) {
+  return {p.c + i * p.ldc + j,
+          p.ldc,
+          p.alpha,
+          first ? p.beta : T(1),
+          nullptr,
+          p.relu && last,
+          first && p.bias != nullptr ? p.bias + j : nullptr};
 }
 
 // C where B may be read in place; A is read with strides.
@@ -51,7 +59,7 @@ void InPlace(const GemmProblem<T>& p) {
       const int64_t first = rows.First(i);
       FindDirectTile<T>(rows.Rows(i), panel.vecs)(p.k, a.At(first, 0), a.row, a.k,
                                                   p.b + j, p.ldb, panel.columns,
-                                                  StoreOf(p, first, j, true));
+                                                  StoreOf(p, first, j, true, true));
     }
   }
 }
@@ -76,8 +84,16 @@ void InnerProducts(const GemmProblem<T>& p) {
     }
     T sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
     for (; q < p.k; ++q) sum += p.a[q] * b[q];
-    p.c[j] = p.alpha * sum + (p.beta != 0 ? p.beta * p.c[j] : T(0));
+    T c = p.alpha * sum + (p.beta != 0 ? p.beta * p.c[j] : T(0));
+    if (p.bias != nullptr) c += p.bias[j];
+    p.c[j] = p.relu && c < 0 ? T(0) : c;
   }
+}
+
+// A bias is one of a column, not of a row as would be needed.
+template <typename T>
+bool IsColumn(const GemmProblem<T>& p) {
+  return p.n == 1 && p.m > 1 && p.ldc == 1 && p.bias == nullptr;
 }
 
 // One column of C as one row of C's transpose.
@@ -103,7 +119,7 @@ bool IsInnerProducts(const GemmProblem<T>& p) {
 
 template <typename T>
 void Small(const GemmProblem<T>& p) {
-  if (p.n == 1 && p.m > 1 && p.ldc == 1) return Small(Transposed(p));
+  if (IsColumn(p)) return Small(Transposed(p));
   if (IsInnerProducts(p)) return InnerProducts(p);
   if (!p.trans_b && (kSafeMasks || p.n % kLanes<T> == 0)) return InPlace(p);
   // A panel of B at a time, through a buffer on the stack, in pieces of k.
@@ -118,9 +134,9 @@ void Small(const GemmProblem<T>& p) {
       Pack(b.From(j, q), panel.columns, k, panel.width, packed);
       for (int64_t i = 0; i < rows.count; ++i) {
         const int64_t first = rows.First(i);
-        FindDirectTile<T>(rows.Rows(i), panel.vecs)(k, a.At(first, q), a.row, a.k,
-                                                    packed, panel.width, panel.columns,
-                                                    StoreOf(p, first, j, q == 0));
+        FindDirectTile<T>(rows.Rows(i), panel.vecs)(
+            k, a.At(first, q), a.row, a.k, packed, panel.width, panel.columns,
+            StoreOf(p, first, j, q == 0, q + kPiece >= p.k));
       }
     }
   }
@@ -181,7 +197,7 @@ class Block {
       const ColumnPanel<T> panel(n, j);
       for (int64_t i = 0; i < rows.count; ++i) {
         const int64_t first = i0 + rows.First(i);
-        const TileStore<T> store = StoreOf(p_, first, j0 + j, q0 == 0);
+        const TileStore<T> store = StoreOf(p_, first, j0 + j, q0 == 0, q1 == p_.k);
         if (pack) {
           FindPackedTile<T>(rows.Rows(i), panel.vecs)(k, a_packed_ + rows.First(i) * k,
                                                       b, panel.columns, store);
@@ -236,7 +252,7 @@ struct Grid {
 
 template <typename T>
 void Own(const GemmProblem<T>& p) {
-  if (p.n == 1 && p.m > 1 && p.ldc == 1) return Own(Transposed(p));
+  if (IsColumn(p)) return Own(Transposed(p));
   // A thread is worth waking for about a million multiplications.
   const double work = static_cast<double>(p.m) * p.n * p.k;
   if (ComputeThreads() <= 1 || work < 2e6) return Serial(p);
@@ -257,6 +273,7 @@ void Own(const GemmProblem<T>& p) {
       part.a = a.At(i, 0);
       part.b = b.At(j, 0);
       part.c = p.c + i * p.ldc + j;
+      if (p.bias != nullptr) part.bias = p.bias + j;
       Serial(part);
     }
   });

@@ -7,8 +7,9 @@
 
 namespace plait::cpu {
 
-// C (m, n) = alpha * op(A) (m, k) * op(B) (k, n) + beta * C, all row-major.
-// beta = 0: C is not read. REQUIRES: m, n > 0; k >= 0; C overlaps neither A nor B.
+// C (m, n) = alpha * op(A) (m, k) * op(B) (k, n) + beta * C + bias of the column, then
+// relu if asked for; all row-major. beta = 0: C is not read. REQUIRES: m, n > 0; k >=
+// 0; C overlaps neither A nor B.
 template <typename T>
 struct GemmProblem {
   bool trans_a = false, trans_b = false;
@@ -21,6 +22,8 @@ struct GemmProblem {
   T beta = 0;
   T* c = nullptr;
   int64_t ldc = 0;
+  const T* bias = nullptr;  // n values, or none
+  bool relu = false;        // NaN stays NaN
 };
 
 // Uses ComputeThreads() threads above a size. The bits of C do not depend on their

@@ -118,6 +118,61 @@ TYPED_TEST(GemmTyped, EqualsThePlainLoopForMediumSizesAndTwoThreads) {
   }
 }
 
+// C starts as garbage; with a bias and relu.
+template <typename T>
+void ExpectWithBias(const Case& p, int threads = 1) {
+  SCOPED_TRACE(testing::Message() << Name(kDTypeOf<T>) << " " << p.trans_a << p.trans_b
+                                  << " " << p.m << "x" << p.n << "x" << p.k);
+  const ScopedComputeThreads scope(threads);
+  const Matrices<T> x(p, 7);
+  Matrices<T> rows = x;
+  const std::vector<T> bias(x.c.begin(), x.c.begin() + p.n);
+  for (int64_t i = 0; i < p.m; ++i)
+    std::copy(bias.begin(), bias.end(), rows.c.begin() + i * x.ldc);
+  Case with = p;
+  for (const bool has_bias : {false, true}) {
+    with.beta = has_bias ? 1 : 0;
+    const std::vector<T> expected = Expected(with, rows);
+    for (const bool relu : {false, true}) {
+      std::vector<T> c = x.c;
+      GemmBias(p.trans_a, p.trans_b, p.m, p.n, p.k, x.a.data(), x.lda, x.b.data(),
+               x.ldb, has_bias ? bias.data() : nullptr, relu, c.data(), x.ldc);
+      for (int64_t i = 0; i < p.m; ++i) {
+        for (int64_t j = 0; j < p.n; ++j) {
+          const double e = static_cast<double>(expected[i * x.ldc + j]);
+          ASSERT_EQ(static_cast<double>(c[i * x.ldc + j]), relu && e < 0 ? 0 : e)
+              << i << ' ' << j;
+        }
+      }
+    }
+  }
+}
+
+TYPED_TEST(GemmTyped, AddsABiasAndTakesTheRelu) {
+  for (const bool ta : {false, true}) {
+    for (const bool tb : {false, true}) {
+      for (const int64_t m : {1, 5, 33}) {
+        for (const int64_t n : {1, 3, 16, 37}) {
+          for (const int64_t k : {0, 4, 130})
+            ExpectWithBias<TypeParam>({ta, tb, m, n, k});
+        }
+      }
+      ExpectWithBias<TypeParam>({ta, tb, 31, 129, 300, 1, 0, 5}, 2);
+    }
+  }
+}
+
+TEST(Gemm, AddsABiasOnEveryTarget) {
+  ForEachTarget([] {
+    for (const bool tb : {false, true}) {
+      ExpectWithBias<float>({false, tb, 40, 37, 600});
+      ExpectWithBias<float>({false, tb, 1, 37, 60});
+      ExpectWithBias<double>({false, tb, 40, 37, 60, 1, 0, 3});
+      ExpectWithBias<float>({false, tb, 130, 140, 160}, 2);
+    }
+  });
+}
+
 TEST(Gemm, EqualsThePlainLoopForLargeSizes) {
   for (const bool ta : {false, true}) {
     for (const bool tb : {false, true}) {

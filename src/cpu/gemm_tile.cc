@@ -27,10 +27,11 @@ HWY_NOINLINE void FinishTile(const T* HWY_RESTRICT sums, int rows, int64_t width
   const auto alpha = hn::Set(d, s.alpha), beta = hn::Set(d, s.beta);
   for (int i = 0; i < rows; ++i, sums += width) {
     const auto bias = hn::Set(d, s.bias != nullptr ? s.bias[i] : T(0));
-    const auto finish = [&](auto sum, auto old) HWY_ATTR {
+    const auto finish = [&](auto sum, auto old, auto column) HWY_ATTR {
       auto v = hn::Mul(sum, alpha);
       if (s.beta != 0) v = hn::MulAdd(beta, old, v);
       if (s.bias != nullptr) v = hn::Add(v, bias);
+      if (s.column_bias != nullptr) v = hn::Add(v, column);
       // Max would lose a NaN; the select keeps it.
       return s.relu ? hn::IfThenElse(hn::Lt(v, zero), zero, v) : v;
     };
@@ -38,17 +39,24 @@ HWY_NOINLINE void FinishTile(const T* HWY_RESTRICT sums, int rows, int64_t width
     int64_t j = 0;
     for (; j + kLanes<T> <= columns; j += kLanes<T>) {
       const auto old = s.beta != 0 ? hn::LoadU(d, c + j) : zero;
-      hn::StoreU(finish(hn::Load(d, sums + j), old), d, c + j);
+      const auto column =
+          s.column_bias != nullptr ? hn::LoadU(d, s.column_bias + j) : zero;
+      hn::StoreU(finish(hn::Load(d, sums + j), old, column), d, c + j);
     }
     if (j == columns) continue;
     if constexpr (kSafeMasks) {
       const auto mask = hn::FirstN(d, static_cast<size_t>(columns - j));
       const auto old = s.beta != 0 ? hn::MaskedLoad(mask, d, c + j) : zero;
-      hn::BlendedStore(finish(hn::Load(d, sums + j), old), mask, d, c + j);
+      const auto column =
+          s.column_bias != nullptr ? hn::MaskedLoad(mask, d, s.column_bias + j) : zero;
+      hn::BlendedStore(finish(hn::Load(d, sums + j), old, column), mask, d, c + j);
     } else {
-      HWY_ALIGN T part[kLanes<T>] = {};
+      HWY_ALIGN T part[kLanes<T>] = {}, biases[kLanes<T>] = {};
       if (s.beta != 0) std::copy(c + j, c + columns, part);
-      hn::Store(finish(hn::Load(d, sums + j), hn::Load(d, part)), d, part);
+      if (s.column_bias != nullptr)
+        std::copy(s.column_bias + j, s.column_bias + columns, biases);
+      hn::Store(finish(hn::Load(d, sums + j), hn::Load(d, part), hn::Load(d, biases)),
+                d, part);
       std::copy(part, part + (columns - j), c + j);
     }
   }
@@ -60,7 +68,8 @@ HWY_INLINE void StoreTile(const V (&acc)[kRows][kVecs], int64_t columns,
                           const TileStore<T>& s) {
   const TileTag<T> d;
   constexpr int64_t kWidth = kVecs * kLanes<T>;
-  const bool whole = columns == kWidth && s.alpha == 1 && s.bias == nullptr && !s.relu;
+  const bool whole = columns == kWidth && s.alpha == 1 && s.bias == nullptr &&
+                     s.column_bias == nullptr && !s.relu;
   if (whole && (s.beta == 0 || s.beta == 1)) {
     const bool add = s.beta != 0;
 #pragma GCC unroll 12

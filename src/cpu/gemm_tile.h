@@ -34,7 +34,8 @@ inline constexpr int kLanes = HWY_LANES(T);
 template <typename T>
 inline constexpr int kTileColumns = kTileVecs* kLanes<T>;
 
-// What becomes of a finished sum: c = relu(alpha * sum + beta * c + bias of the row).
+// What becomes of a finished sum: c = relu(alpha * sum + beta * c + bias of the row, or
+// of the column).
 template <typename T>
 struct TileStore {
   T* c = nullptr;
@@ -43,6 +44,7 @@ struct TileStore {
   T beta = 0;               // 0: c is not read
   const T* bias = nullptr;  // one value a row, or none
   bool relu = false;
+  const T* column_bias = nullptr;  // one value a column, or none; then no `bias`
 };
 
 // A tile with A packed (the rows' values for one k side by side) and B packed for vecs

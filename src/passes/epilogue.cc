@@ -16,10 +16,19 @@ bool IsRelu(const GraphNode& node) {
   return false;
 }
 
+// What a node becomes with a relu behind it; null: it has no such form.
+const OpDef* WithRelu(const GraphNode& node) {
+  static const OpDef& convolution = GetOp("_convolution_relu");
+  static const OpDef& dense = GetOp("_fully_connected_relu");
+  if (node.is_input()) return nullptr;
+  if (node.op->name == "Convolution") return &convolution;
+  if (node.op->name == "FullyConnected") return &dense;
+  return nullptr;
+}
+
 }  // namespace
 
 Graph JoinEpilogues(const Graph& graph) {
-  static const OpDef& joined = GetOp("_convolution_relu");
   std::vector<int> readers(graph.size(), 0);
   for (const GraphNode& node : graph.nodes) {
     for (GraphEntry e : node.inputs) ++readers[e.node];
@@ -28,20 +37,21 @@ Graph JoinEpilogues(const Graph& graph) {
   const auto joins = [&](const GraphNode& relu) {
     if (!IsRelu(relu)) return false;
     const GraphNode& from = graph.nodes[relu.inputs[0].node];
-    return !from.is_input() && from.op->name == "Convolution" &&
-           from.backward == relu.backward && readers[relu.inputs[0].node] == 1;
+    return WithRelu(from) != nullptr && from.backward == relu.backward &&
+           readers[relu.inputs[0].node] == 1;
   };
   Graph out;
   std::vector<int> moved(graph.size(), -1);
   for (size_t id = 0; id < graph.size(); ++id) {
     GraphNode node = graph.nodes[id];
     if (joins(node)) {
-      // It stands where the relu stood; prune takes the convolution alone away.
-      const GraphNode& convolution = graph.nodes[node.inputs[0].node];
-      node.op = &joined;
-      node.params = convolution.params;
-      node.inputs = convolution.inputs;
-      node.name = convolution.name + "+" + node.name;
+      // It stands where the relu stood; prune takes the other one away.
+      const GraphNode& from = graph.nodes[node.inputs[0].node];
+      node.op = WithRelu(from);
+      node.params = from.params;
+      node.inputs = from.inputs;
+      node.name = from.name + "+" + node.name;
+      node.parsed = from.parsed;
     }
     for (GraphEntry& e : node.inputs) e.node = moved[e.node];
     moved[id] = static_cast<int>(out.size());

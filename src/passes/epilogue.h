@@ -1,4 +1,4 @@
-// Pass epilogue: a relu that alone reads a convolution becomes part of it.
+// Pass epilogue: a relu that alone reads a convolution or a layer becomes part of it.
 
 #ifndef PLAIT_PASSES_EPILOGUE_H_
 #define PLAIT_PASSES_EPILOGUE_H_

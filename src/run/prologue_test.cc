@@ -33,6 +33,12 @@ double Value(const Arrays& y) {
   return ValuesOf(y[0])[0];
 }
 
+// When nothing is under way.
+size_t Live() {
+  Engine::Get().WaitAll();
+  return memory::GetStats({}).live;
+}
+
 struct Doubler {
   Ref<GraphFunction> function = MakeRef<GraphFunction>(TwiceTheWeight(), "f");
   NDArray x = Make({1, 4}, {1, 1, 1, 1}), w = Make({1, 4}, {1, 2, 3, 4});
@@ -92,7 +98,6 @@ TEST(Prologue, KeepsNothingOfMemoryThatOthersMayWrite) {
 
 TEST(Prologue, CountsAsMemoryAndLetsParametersGo) {
   constexpr int64_t kSize = 1 << 20;
-  const auto live = [] { return memory::GetStats({}).live; };
   Ref<GraphFunction> f = MakeRef<GraphFunction>(TwiceTheWeight(), "f");
   const NDArray x = CallOp("ones_like", {NDArray::Empty({1, kSize})});
   const auto call = [&](const NDArray& w) {
@@ -101,21 +106,19 @@ TEST(Prologue, CountsAsMemoryAndLetsParametersGo) {
   };
   NDArray w = CallOp("ones_like", {x});
   w.WaitToRead();
-  const size_t before = live();
+  const size_t before = Live();
   EXPECT_EQ(call(w), 2.0 * kSize);
-  EXPECT_GE(live(), before + kSize * sizeof(float));
+  EXPECT_GE(Live(), before + kSize * sizeof(float));
   for (int i = 0; i < 3; ++i) {  // the parameters are replaced
     w = CallOp("ones_like", {x});
     EXPECT_EQ(call(w), 2.0 * kSize);
-    EXPECT_LT(live(), before + 2 * kSize * sizeof(float));
+    EXPECT_LT(Live(), before + 2 * kSize * sizeof(float));
   }
   f = nullptr;
-  Engine::Get().WaitAll();
-  EXPECT_LT(live(), before + kSize * sizeof(float) / 2);
+  EXPECT_LT(Live(), before + kSize * sizeof(float) / 2);
 }
 
 TEST(Prologue, IsSharedByShapesOfTheData) {
-  const auto live = [] { return memory::GetStats({}).live; };
   constexpr int64_t kSize = 1 << 20;
   const Ref<GraphFunction> f = MakeRef<GraphFunction>(TwiceTheWeight(), "f");
   const NDArray w = CallOp("ones_like", {NDArray::Empty({1, kSize})});
@@ -125,9 +128,9 @@ TEST(Prologue, IsSharedByShapesOfTheData) {
     return Value(f->Call(in));
   };
   call(1);
-  const size_t before = live();
+  const size_t before = Live();
   for (int64_t batch = 2; batch < 6; ++batch) EXPECT_EQ(call(batch), 2.0 * kSize);
-  EXPECT_LT(live(), before + kSize * sizeof(float) / 2);
+  EXPECT_LT(Live(), before + kSize * sizeof(float) / 2);
 }
 
 TEST(Prologue, WaitsForWritesThatAreUnderWay) {
@@ -153,8 +156,10 @@ TEST(Prologue, ThreadsSeeEveryWriteThatCameBeforeTheirCall) {
   const NDArray w = Make({1, 4}, {0, 0, 0, 0});
   std::atomic<int> begun{0}, ended{0};
   std::atomic<bool> stop{false};
+  std::atomic<int> calls{0};
   std::thread writer([&] {
     for (int i = 1; i <= 300; ++i) {
+      while (calls < i) std::this_thread::yield();
       begun = i;
       const std::vector<float> numbers(4, static_cast<float>(i));
       if (i % 2 == 0) {
@@ -177,6 +182,7 @@ TEST(Prologue, ThreadsSeeEveryWriteThatCameBeforeTheirCall) {
         const NDArray in[] = {x, w};
         const double y = Value(f->Call(in)) / 2;
         wrong += y < before || y > begun;
+        ++calls;
       } while (!stop);
     });
   }

@@ -2,6 +2,7 @@
 
 #include "graph/math.h"
 #include "graph/op.h"
+#include "ops/expression.h"
 #include "ops/infer.h"
 #include "ops/linalg/matmul.h"
 
@@ -98,18 +99,22 @@ void Plain(const P& p, const KernelArgs& args) {
   });
 }
 
-// Every row of y starts as the bias.
+template <bool kRelu>
 void Gemm(const P& p, const KernelArgs& args) {
   const MatMul m = Problem(p, args.in[0].shape(), args.in[1].shape());
   VisitNumber(args.out[0].dtype, [&]<typename T>() {
-    T* y = args.out[0].data<T>();
-    if (!p.no_bias) {
-      const T* bias = args.in[2].data<const T>();
-      for (int64_t i = 0; i < m.m; ++i) std::copy_n(bias, m.n, y + i * m.n);
-    }
-    FastMatMul(m, args.in[0].data<const T>(), args.in[1].data<const T>(), y, 1,
-               p.no_bias ? 0 : 1);
+    const T* bias = p.no_bias ? nullptr : args.in[2].data<const T>();
+    cpu::GemmBias(m.trans_a, m.trans_b, m.m, m.n, m.k, args.in[0].data<const T>(),
+                  m.lda(), args.in[1].data<const T>(), m.ldb(), bias, kRelu,
+                  args.out[0].data<T>(), m.n);
   });
+}
+
+void PlainRelu(const P& p, const KernelArgs& args) {
+  Plain(p, args);
+  const View& y = args.out[0];
+  RunExpression({&y, 1}, {&y, 1}, y.shape(),
+                [](PwCall& c) { c.Return(Call(Fn::kRelu, c.in(0))); });
 }
 
 const char* GemmDeclines(const P&, const Specs& in, const Specs&) {
@@ -118,6 +123,16 @@ const char* GemmDeclines(const P&, const Specs& in, const Specs&) {
 
 double Cost(const P& p, const Specs& in, const Specs&) {
   return Problem(p, in[0].shape, in[1].shape).flops();
+}
+
+std::vector<Param<P>> ParamList() {
+  return {Required("num_hidden", &P::num_hidden, "Number of outputs of a row."),
+          {"no_bias", &P::no_bias, "Adds no bias."},
+          {"flatten", &P::flatten,
+           "All axes of x but the first are one; else x is taken by its last axis."}};
+}
+std::vector<bool> OptionalInputs(const P& p) {
+  return {true, true, !p.no_bias};
 }
 
 const OpDef& fully_connected = Register<P>({
@@ -129,18 +144,12 @@ const OpDef& fully_connected = Register<P>({
                {"bias", Types::kAny, "Of shape (num_hidden,)."}},
     .outputs = {{"output", Types::kAny,
                  "Of shape (batch, num_hidden); (..., num_hidden) without flatten."}},
-    .params =
-        {Required("num_hidden", &P::num_hidden, "Number of outputs of a row."),
-         {"no_bias", &P::no_bias, "Adds no bias."},
-         {"flatten", &P::flatten,
-          "All axes of x but the first are one; else x is taken by its last axis."}},
-    .optional_inputs = [](const P& p) -> std::vector<bool> {
-      return {true, true, !p.no_bias};
-    },
+    .params = ParamList(),
+    .optional_inputs = OptionalInputs,
     .infer = Infer,
     .gradient = Gradient,
     .uses = {.in = 0b11},
-    .cpu = {{"gemm", Gemm, GemmDeclines}, {"plain", Plain}},
+    .cpu = {{"gemm", Gemm<false>, GemmDeclines}, {"plain", Plain}},
     .cost = Cost,
     .samples = {{{Normal({2, 3}), Normal({4, 3}), Normal({4})}, {.num_hidden = 4}},
                 {{Normal({2, 3}), Normal({4, 3})}, {.num_hidden = 4, .no_bias = true}},
@@ -148,6 +157,23 @@ const OpDef& fully_connected = Register<P>({
                 {{Normal({2, 3, 2}), Normal({4, 2}), Normal({4})},
                  {.num_hidden = 4, .flatten = false}},
                 {{Normal({1, 5}), Normal({1, 5}), Normal({1})}, {.num_hidden = 1}}},
+});
+
+// What graphs make of a layer whose result only a relu reads.
+[[maybe_unused]] const OpDef& fully_connected_relu = Register<P>({
+    .name = "_fully_connected_relu",
+    .doc = "relu(FullyConnected(x)) in one pass.",
+    .inputs = {{"data"}, {"weight"}, {"bias"}},
+    .params = ParamList(),
+    .optional_inputs = OptionalInputs,
+    .infer = Infer,
+    .cpu = {{"gemm", Gemm<true>, GemmDeclines}, {"plain", PlainRelu}},
+    .cost = Cost,
+    .samples = {{{Normal({2, 3}), Normal({4, 3}), Normal({4})}, {.num_hidden = 4}},
+                {{Normal({5, 70}), Normal({40, 70})},
+                 {.num_hidden = 40, .no_bias = true}},
+                {{Normal({2, 3, 2}), Normal({1, 2}), Normal({1})},
+                 {.num_hidden = 1, .flatten = false}}},
 });
 
 }  // namespace
