@@ -15,6 +15,7 @@ void BindArrays(nanobind::module_& m);
 void BindAutograd(nanobind::module_& m);
 void BindCustom(nanobind::module_& m);
 void BindData(nanobind::module_& m);
+void BindLoader(nanobind::module_& m);
 void BindImage(nanobind::module_& m);
 void BindProfiler(nanobind::module_& m);
 void BindExecutor(nanobind::module_& m);

@@ -63,6 +63,7 @@ NB_MODULE(_plait, m) {
   BindCustom(m);
   BindData(m);
   BindImage(m);
+  BindLoader(m);
   BindProfiler(m);
   BindExecutor(m);
   BindGraph(m);

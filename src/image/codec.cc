@@ -46,6 +46,31 @@ const Codec& CodecOf(std::span<const uint8_t> file) {
        " bytes that begin like no image format; JPEG or PNG was expected");
 }
 
+// By decoding all of the image.
+void CutRegion(const Codec& codec, std::span<const uint8_t> file,
+               const DecodeOptions& options, const Place& place) {
+  DecodeOptions whole = options;
+  whole.region = {};
+  whole.orient = false;
+  whole.shorter_edge = 0;
+  std::vector<uint8_t> pixels;
+  Layout layout;
+  codec.decode(file, whole, [&](const Layout& l) {
+    layout = l;
+    pixels.resize(static_cast<size_t>(l.bytes()));
+    return pixels.data();
+  });
+  const auto& r = options.region;
+  const int64_t row = layout.bytes() / layout.height, pixel = row / layout.width;
+  layout.height = r.height;
+  layout.width = r.width;
+  auto* to = static_cast<uint8_t*>(place(layout));
+  for (int64_t i = 0; i < r.height; ++i) {
+    std::memcpy(to + i * r.width * pixel, pixels.data() + (r.y + i) * row + r.x * pixel,
+                static_cast<size_t>(r.width * pixel));
+  }
+}
+
 }  // namespace
 
 bool RegisterCodec(const Codec& codec) {
@@ -64,7 +89,17 @@ void CheckSize(const char* format, int64_t height, int64_t width,
 
 void Decode(std::span<const uint8_t> file, const DecodeOptions& options,
             const Place& place) {
-  CodecOf(file).decode(file, options, place);
+  const Codec& codec = CodecOf(file);
+  const auto& r = options.region;
+  if (r.width == 0) return codec.decode(file, options, place);
+  const Layout stored = codec.layout(file);
+  Check(r.x >= 0 && r.y >= 0 && r.width > 0 && r.height > 0 &&
+            r.width <= stored.width - r.x && r.height <= stored.height - r.y,
+        "image: a region of ", r.width, " x ", r.height, " pixels at (", r.x, ", ", r.y,
+        ") is not inside an image of ", stored.width, " x ", stored.height);
+  if (codec.decode_region != nullptr && codec.decode_region(file, options, place))
+    return;
+  CutRegion(codec, file, options, place);
 }
 
 Layout ReadLayout(std::span<const uint8_t> file) {

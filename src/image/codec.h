@@ -36,12 +36,17 @@ struct DecodeOptions {
   Channels channels = Channels::kColour;
   bool red_first = true;  // else blue first, as OpenCV has it
   bool orient = true;     // turn and mirror as the EXIF data of a JPEG asks for
-  // Above 0: a JPEG may come out smaller, by n/8 of its size, as long as its shorter
-  // edge has this many pixels. Much faster, and not quite the pixels that resizing the
-  // whole image gives.
+  // Above 0: a JPEG may come out at a half, a quarter or an eighth of its size, as long
+  // as its shorter edge has this many pixels. Much faster, and not quite the pixels
+  // that resizing the whole image gives.
   int64_t shorter_edge = 0;
   // Images of more pixels are refused: a few bytes can ask for gigabytes.
   int64_t most_pixels = int64_t{1} << 28;
+  // With a width: only this part of the image, of which a JPEG decodes little more. Its
+  // pixels are those of the whole image. Goes without orient and shorter_edge.
+  struct {
+    int64_t x = 0, y = 0, width = 0, height = 0;
+  } region = {};
 };
 
 // Gives the memory for an image of which everything is known but the pixels. May throw.
@@ -71,6 +76,9 @@ struct Codec {
   void (*decode)(std::span<const uint8_t>, const DecodeOptions&, const Place&);
   Layout (*layout)(std::span<const uint8_t>);
   std::vector<uint8_t> (*encode)(const void*, const Layout&, const EncodeOptions&);
+  // Optional: decodes a region; false, before `place` is called: cannot of this file.
+  bool (*decode_region)(std::span<const uint8_t>, const DecodeOptions&,
+                        const Place&) = nullptr;
 };
 bool RegisterCodec(const Codec& codec);
 

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <csetjmp>
 #include <cstdlib>
+#include <cstring>
 #include <vector>
 
 #include "base/error.h"
@@ -125,8 +126,10 @@ class Decoder {
     info_.scale_num = 8;
     if (options.shorter_edge > 0) {
       const int64_t edge = std::min(info_.image_height, info_.image_width);
-      const int64_t n = (options.shorter_edge * 8 + edge - 1) / edge;
-      info_.scale_num = static_cast<unsigned>(std::clamp<int64_t>(n, 1, 8));
+      // Other fractions than these are decoded without vector code.
+      while (info_.scale_num > 1 &&
+             edge * (info_.scale_num / 2) >= options.shorter_edge * 8)
+        info_.scale_num /= 2;
     }
     jpeg_calc_output_dimensions(&info_);
     return true;
@@ -145,6 +148,33 @@ class Decoder {
       jpeg_read_scanlines(&info_, rows, std::min(left, 4u));
     }
     // Not jpeg_finish_decompress: what follows the pixels is of no interest.
+    return true;
+  }
+
+  // A part of the rows and columns, by a row of scratch memory that is large enough.
+  // With as much around them as the pixels at the edge depend on.
+  bool ReadRegion(const DecodeOptions& options, uint8_t* scratch, uint8_t* to) {
+    constexpr int64_t kAround = 16;
+    if (setjmp(errors_.jump) != 0) return false;
+    const auto& r = options.region;
+    jpeg_start_decompress(&info_);
+    const int64_t left = std::max<int64_t>(r.x - kAround, 0);
+    const int64_t right =
+        std::min<int64_t>(r.x + r.width + kAround, info_.output_width);
+    auto begin = static_cast<JDIMENSION>(left);
+    auto width = static_cast<JDIMENSION>(right - left);
+    jpeg_crop_scanline(&info_, &begin, &width);
+    const int64_t top = std::max<int64_t>(r.y - kAround, 0);
+    if (top > 0) jpeg_skip_scanlines(&info_, static_cast<JDIMENSION>(top));
+    const int64_t pixel = info_.out_color_components;
+    while (static_cast<int64_t>(info_.output_scanline) < r.y + r.height) {
+      const int64_t row = info_.output_scanline;
+      jpeg_read_scanlines(&info_, &scratch, 1);
+      if (row < r.y) continue;
+      std::memcpy(to + (row - r.y) * r.width * pixel,
+                  scratch + (r.x - static_cast<int64_t>(begin)) * pixel,
+                  static_cast<size_t>(r.width * pixel));
+    }
     return true;
   }
 
@@ -207,6 +237,26 @@ void DecodeJpeg(std::span<const uint8_t> file, const DecodeOptions& options,
     raw = std::move(colour);
   }
   Orient(raw.data(), height, width, channels, orientation, to);
+}
+
+bool DecodeJpegRegion(std::span<const uint8_t> file, const DecodeOptions& options,
+                      const Place& place) {
+  Decoder decoder;
+  if (!decoder.ReadHead(file)) decoder.Fail("has a damaged head");
+  CheckSize("JPEG", decoder.info().image_height, decoder.info().image_width, options);
+  if (decoder.IsCmyk()) return false;
+  DecodeOptions whole = options;
+  whole.shorter_edge = 0;
+  if (!decoder.Prepare(whole)) decoder.Fail("is of an unknown kind");
+  const int channels = decoder.info().out_color_components;
+  auto* to = static_cast<uint8_t*>(place({.height = options.region.height,
+                                          .width = options.region.width,
+                                          .channels = channels}));
+  std::vector<uint8_t> scratch(static_cast<size_t>(decoder.info().output_width) *
+                               static_cast<size_t>(channels));
+  if (!decoder.ReadRegion(options, scratch.data(), to))
+    decoder.Fail("is damaged or cut off");
+  return true;
 }
 
 Layout LayoutOfJpeg(std::span<const uint8_t> file) {
@@ -277,6 +327,7 @@ std::vector<uint8_t> EncodeJpeg(const void* pixels, const Layout& layout,
     .decode = DecodeJpeg,
     .layout = LayoutOfJpeg,
     .encode = EncodeJpeg,
+    .decode_region = DecodeJpegRegion,
 });
 
 }  // namespace

@@ -9,12 +9,7 @@ __all__ = _all + ["io", "mnist"]
 
 def __getattr__(name):
     if name in (
-        "ImageRecordIter",
-        "ImageRecordUInt8Iter",
-        "ImageRecordInt8Iter",
         "ImageDetRecordIter",
-        "ImageRecordIter_v1",
-        "ImageRecordUInt8Iter_v1",
         "LibSVMIter",
     ):
         from ..error import NotYetError

@@ -3,6 +3,13 @@
 from .array_iter import NDArrayIter
 from .base import DataBatch, DataDesc, DataIter, FileIter, ResizeIter
 from .csv_iter import CSVIter
+from .image_record import (
+    ImageRecordInt8Iter,
+    ImageRecordIter,
+    ImageRecordIter_v1,
+    ImageRecordUInt8Iter,
+    ImageRecordUInt8Iter_v1,
+)
 from .mnist import MNISTIter
 from .prefetch import PrefetchingIter
 
@@ -19,4 +26,9 @@ __all__ = [
     "MXDataIter",
     "MNISTIter",
     "CSVIter",
+    "ImageRecordIter",
+    "ImageRecordUInt8Iter",
+    "ImageRecordInt8Iter",
+    "ImageRecordIter_v1",
+    "ImageRecordUInt8Iter_v1",
 ]
