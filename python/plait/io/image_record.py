@@ -82,8 +82,8 @@ def _converted(arguments):
 
 
 class ImageRecordIter(DataIter):
-    """Batches (batch, channels, height, width) of images of a record file, which threads
-    in C++ read, decode, augment and normalise.
+    """Batches (batch, channels, height, width) of images of a record file, made by
+    threads in C++, which read, decode, augment and normalise.
 
     Takes MXNet's parameters by name (docs/design/data.md lists them); texts are
     understood. Beside them: on_error ('raise', or 'skip' to leave out records without a

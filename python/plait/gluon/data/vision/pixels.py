@@ -58,9 +58,10 @@ def resize(image, size, keep_ratio=False, interp=1):
             size = (size, height * size // width)
         else:
             size = (width * size // height, size)
-    if min(size) < 1:
+    if len(size) != 2 or min(size) < 1:
         raise MXNetValueError(
-            "resize: the size is %s (width, height); at least 1 was expected" % (size,)
+            "resize: the size is %s; (width, height) of at least 1 was expected"
+            % (size,)
         )
     interp = choose_interp(interp, (height, width), (size[1], size[0]))
     if (size[1], size[0]) == (height, width):
