@@ -258,5 +258,5 @@ def test_csv_integers(tmp_path):
 
 
 def test_iterators_of_later_releases_say_so():
-    with pytest.raises(NotImplementedError, match="ImageRecordIter comes with"):
-        IO.ImageRecordIter(path_imgrec="x")
+    with pytest.raises(NotImplementedError, match="LibSVMIter comes with"):
+        IO.LibSVMIter(path_imgrec="x")
