@@ -177,10 +177,16 @@ class Convolution {
         const int64_t row = part.rows.First(r);
         // The first two products ask for the halves of the next matrix.
         const int64_t ask = std::min<int64_t>(r - part.first, vecs - 1) * half;
-        FindProduct(part.rows.Rows(r), static_cast<int>(vecs))(
-            plan_.in_blocks, v.data + i * v.stride + row * plan_.in_blocks * kBlock, u,
-            m.data + i * m.stride + (row - part.Begin()) * vecs * kBlock,
-            u + stride + ask);
+        const ProductFn product =
+            FindProduct(part.rows.Rows(r), static_cast<int>(vecs));
+        const float* from = v.data + i * v.stride + row * plan_.in_blocks * kBlock;
+        float* const to = m.data + i * m.stride + (row - part.Begin()) * vecs * kBlock;
+        for (int64_t k = 0; k < plan_.in_blocks; k += kSumChannels / kBlock) {
+          const int64_t blocks = std::min(plan_.in_blocks - k, kSumChannels / kBlock);
+          const int64_t at = k * kBlock * vecs * kBlock;
+          product(blocks, from + k * part.rows.Rows(r) * kBlock, u + at, k > 0, to,
+                  u + stride + ask + k * kBlock * kBlock);
+        }
       }
     }
   }

@@ -25,11 +25,16 @@ namespace plait::cpu::kernel {
 namespace HWY_NAMESPACE {
 namespace winograd {
 
-// m (kRows, kVecs blocks) = v (blocks, kRows, block) * u (blocks * block, kVecs
-// blocks). Asks for blocks * block vectors at `ahead`, which need not be readable.
+// Input channels of one sum; several sums are added up, for the sake of the rounding
+// errors.
+inline constexpr int64_t kSumChannels = 128;
+
+// m (kRows, kVecs blocks) = or, to `add`, += v (blocks, kRows, block) * u (blocks *
+// block, kVecs blocks). Asks for blocks * block vectors at `ahead`, which need not be
+// readable.
 template <int kRows, int kVecs>
 HWY_NOINLINE void Product(int64_t blocks, const float* HWY_RESTRICT v,
-                          const float* HWY_RESTRICT u, float* HWY_RESTRICT m,
+                          const float* HWY_RESTRICT u, bool add, float* HWY_RESTRICT m,
                           const float* ahead) {
   const Tag d;
   V acc[kRows][kVecs];
@@ -59,13 +64,14 @@ HWY_NOINLINE void Product(int64_t blocks, const float* HWY_RESTRICT v,
   for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 2
     for (int j = 0; j < kVecs; ++j) {
-      hn::StoreU(acc[i][j], d, m + (i * kVecs + j) * kBlock);
+      float* const to = m + (i * kVecs + j) * kBlock;
+      hn::StoreU(add ? hn::Add(hn::LoadU(d, to), acc[i][j]) : acc[i][j], d, to);
     }
   }
 }
 
-using ProductFn = void (*)(int64_t blocks, const float* v, const float* u, float* m,
-                           const float* ahead);
+using ProductFn = void (*)(int64_t blocks, const float* v, const float* u, bool add,
+                           float* m, const float* ahead);
 
 // The product of 1 <= rows <= kTileRows and 1 <= vecs <= 2.
 inline ProductFn FindProduct(int rows, int64_t vecs) {
