@@ -9,6 +9,7 @@
 #include "bindings.h"
 #include "graph/trace.h"
 #include "run/graph_function.h"
+#include "run/monitor_names.h"
 #include "run/tape.h"
 
 namespace nb = nanobind;
@@ -32,6 +33,27 @@ nb::list CallFunction(const Function& f, const nb::list& arrays) {
   nb::list list;
   for (NDArray& y : outputs) list.append(nb::steal(Wrap(std::move(y))));
   return list;
+}
+
+// (The symbol's outputs and then all that its operators give, and with `inputs` what
+// they read; name and operator of each value that was added.)
+nb::tuple Watched(const Symbol& symbol, bool inputs) {
+  std::vector<SymbolEntry> entries = symbol.outputs();
+  nb::list names;
+  for (SymbolNode* node : symbol.Nodes()) {
+    if (node->is_variable()) continue;
+    const size_t count = inputs ? node->inputs.size() : 0;
+    const auto read = MonitorNames(*node->op, *node->params, count);
+    for (size_t i = 0; i < count; ++i) {
+      names.append(nb::make_tuple(node->name + "_" + read[i], node->op->name));
+      entries.push_back(node->inputs[i]);
+    }
+    for (int i = 0; i < node->CountVisible(); ++i) {
+      entries.push_back({Ref<SymbolNode>(node), i});
+      names.append(nb::make_tuple(OutputName(entries.back()), node->op->name));
+    }
+  }
+  return nb::make_tuple(Symbol(std::move(entries)), names);
 }
 
 // A trace in progress, of the thread that made it.
@@ -70,6 +92,7 @@ void BindGraph(nb::module_& m) {
   m.def("graph_function", [](const Symbol& symbol, const std::string& name) {
     return Function{MakeRef<GraphFunction>(symbol, name)};
   });
+  m.def("watched_symbol", &Watched);
   nb::class_<Trace>(m, "Trace", "Operators called from here on become a graph.")
       .def(nb::init<>())
       .def("input", &Trace::Input, "A placeholder of an array's shape and dtype.")

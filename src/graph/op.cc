@@ -257,6 +257,8 @@ void InferAll(const OpDef& op, const Params& params, Specs& in, Specs& out) {
   InferPartial(op, params, in, out);
   for (const Spec& spec : out) {
     if (!spec.shape.known() || spec.dtype == DType::kUnknown) [[unlikely]] {
+      Check(!in.empty(), op.name, ": shape ", spec.shape,
+            " has a negative or unknown size; sizes of at least 0 were expected");
       Fail(ErrorKind::kRuntime, op.name, ": outputs ", Text(out),
            " do not follow from inputs ", Text(in));
     }

@@ -10,6 +10,7 @@
 #include "passes/attention.h"
 #include "passes/infer.h"
 #include "run/invoke.h"
+#include "run/monitor_names.h"
 
 namespace plait {
 
@@ -154,14 +155,13 @@ void Executor::Watch(Graph& graph, const GradientResult& gradients, Compiled& co
   for (int id = 0; id < static_cast<int>(nodes.size()); ++id) {
     const SymbolNode& node = *nodes[id];
     if (node.is_variable()) continue;
-    const std::vector<std::string> names = monitor_inputs_
-                                               ? InputNames(*node.op, *node.params)
-                                               : std::vector<std::string>{};
-    for (size_t i = 0; monitor_inputs_ && i < node.inputs.size(); ++i) {
+    std::vector<std::string> names;
+    if (monitor_inputs_)
+      names = MonitorNames(*node.op, *node.params, node.inputs.size());
+    for (size_t i = 0; i < names.size(); ++i) {
       const GraphEntry e = graph.nodes[id].inputs[i];
       if (nodes[e.node]->is_variable()) watch(nodes[e.node]->name, e);
-      watch(node.name + "_" + (i < names.size() ? names[i] : "arg" + std::to_string(i)),
-            e);
+      watch(node.name + "_" + names[i], e);
     }
     for (int i = 0; i < node.CountVisible(); ++i)
       watch(OutputName({Ref<SymbolNode>(nodes[id]), i}), {id, i});

@@ -36,8 +36,8 @@ def test_a_monitor_sees_every_output(is_train):
     np.testing.assert_array_equal(seen["act_output"], executor.outputs[0].asnumpy())
     _, seen = watched(is_train, monitor_all=True)
     fc = ["x", "fc_data", "fc_weight", "fc_bias", "fc_output"]
-    assert list(seen) == [*fc, "act_data", "act_output"]
-    np.testing.assert_array_equal(seen["act_data"], seen["fc_output"])
+    assert list(seen) == [*fc, "act_input0", "act_output"]
+    np.testing.assert_array_equal(seen["act_input0"], seen["fc_output"])
 
 
 def test_a_monitor_sees_what_nodes_give_back():

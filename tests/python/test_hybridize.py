@@ -514,3 +514,41 @@ def test_a_block_of_internal_outputs():
     np.testing.assert_allclose(
         outputs[-1].asnumpy(), net(nd.array(x(4, 5))).asnumpy(), rtol=1e-5
     )
+
+
+def test_hooks_see_what_operators_read_and_give():
+    net = nn.HybridSequential(prefix="net_")
+    with net.name_scope():
+        net.add(nn.Dense(3, activation="relu", in_units=2), nn.Dense(1, in_units=3))
+    net.initialize(mx.init.One())
+    x = nd.array([[1, 2], [-3, -4]])
+    want = net(x)
+    net.hybridize()
+    net(x)
+    seen = []
+    net.register_op_hook(lambda name, op, y: seen.append((name, op, y.asnumpy())))
+    x.attach_grad()
+    with autograd.record():
+        got = net(x)
+    got.backward()
+    assert (got.asnumpy() == want.asnumpy()).all()
+    assert x.grad.asnumpy().tolist() == [[3, 3], [0, 0]]
+    names = [
+        ("net_dense0_fwd_output", "FullyConnected"),
+        ("net_dense0_relu_fwd_output", "Activation"),
+        ("net_dense1_fwd_output", "FullyConnected"),
+    ]
+    assert [row[:2] for row in seen] == names
+    assert seen[1][2].tolist() == [[3, 3, 3], [0, 0, 0]]
+    assert seen[2][2].tolist() == want.asnumpy().tolist()
+
+    seen.clear()
+    net.register_op_hook(lambda name, op, y: seen.append((name, op, y)), True)
+    net.hybridize()
+    net(x)
+    assert [row[0] for row in seen][:6] == [
+        "net_dense0_fwd_data", "net_dense0_fwd_weight", "net_dense0_fwd_bias",
+        "net_dense0_fwd_output", "net_dense0_relu_fwd_input0",
+        "net_dense0_relu_fwd_output",
+    ]  # fmt: skip
+    assert seen[1][2].shape == (3, 2)

@@ -70,3 +70,14 @@ def test_graph_files_say_that_shapes_are_numpys():
     assert attributes["is_np_shape"] == ["int", 1]
     assert list(attributes) == ["is_np_shape", "mxnet_version"]
     assert mx.sym.load_json(text).tojson() == x.tojson()
+
+
+def test_shapes_of_created_arrays_may_follow_from_their_readers():
+    ones, part = mx.sym.ones(shape=(2, 3)), mx.sym.ones(shape=(-1, 2))
+    sum_of = ones + mx.sym.transpose(part)
+    assert sum_of.infer_shape()[1] == [(2, 3)]
+    assert sum_of.bind(mx.cpu(), args={}).forward()[0].shape == (2, 3)
+    with pytest.raises(ValueError, match="do not follow"):
+        mx.sym.ones(shape=(-1, 2)).bind(mx.cpu(), args={}).forward()
+    with pytest.raises(ValueError, match=r"shape \(\?, 2\) has a negative or unknown"):
+        mx.nd.ones((-1, 2))

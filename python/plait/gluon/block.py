@@ -7,7 +7,6 @@ from collections import OrderedDict
 from .. import initializer
 from .. import ndarray as nd
 from ..context import current_context
-from ..error import NotYetError
 from . import block_file, graph
 from .infer import Deferred, Deferring
 from .naming import BlockScope
@@ -311,6 +310,7 @@ class HybridBlock(Block):
         own["_active"] = False
         own["_flags"] = {}
         own["_graph"] = None  # runs instead of hybrid_forward when there is one
+        own["_op_hook"] = None  # (callback, whether it sees inputs)
 
     def __setattr__(self, name, value):
         super().__setattr__(name, value)
@@ -491,10 +491,12 @@ class HybridBlock(Block):
         graph.export(self, path, epoch, remove_amp_cast)
 
     def register_op_hook(self, callback, monitor_all=False):
-        raise NotYetError(
-            "register_op_hook: watching operators needs a traced graph, which "
-            "comes with symbols; use register_forward_hook"
-        )
+        """Calls callback(name, operator, array) for what each operator gives when the
+        block runs hybridized; with monitor_all for what it reads, too."""
+        self.__dict__["_op_hook"] = (callback, bool(monitor_all))
+        if self._graph is not None and self._graph.symbol is not None:
+            self._graph.make_function(self)
+        super().register_op_hook(callback, monitor_all)
 
 
 def __getattr__(name):

@@ -124,7 +124,14 @@ class SymbolGraph:
                 )
         self._finish_params(block, flat, [s for s in slots if type(s) is not int])
         self._slots = slots
-        self._function = _plait.graph_function(symbol.handle, block.name)
+        self.make_function(block)
+
+    def make_function(self, block):
+        """Makes what runs the symbol; again after hooks were added."""
+        if block._op_hook is None:
+            self._function = _plait.graph_function(self.symbol.handle, block.name)
+        else:
+            self._function = WatchedFunction(self.symbol, block.name, *block._op_hook)
 
     def build(self, block, args):
         """Makes the symbol from sample arguments, if there is none yet."""
@@ -174,6 +181,22 @@ class SymbolGraph:
         self._check_format(block, flat, in_format)
         named = {v.name: s for v, s in zip(self.inputs, flat)}
         return regroup(list(self.symbol(**named)), self._out_format)
+
+
+class WatchedFunction:
+    """A graph function that shows what its operators give, and perhaps read."""
+
+    def __init__(self, symbol, name, callback, inputs):
+        watched, self._names = _plait.watched_symbol(symbol.handle, inputs)
+        self._function = _plait.graph_function(watched, name)
+        self._count = len(symbol.handle)
+        self._callback = callback
+
+    def __call__(self, arrays):
+        values = self._function(arrays)
+        for (name, op), value in zip(self._names, values[self._count :]):
+            self._callback(name, op, value)
+        return values[: self._count]
 
 
 class TracedForward:

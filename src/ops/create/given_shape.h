@@ -27,11 +27,16 @@ inline void CheckSizes(const Shape& shape, const char* op) {
   }
 }
 
-// Makes the output have the given shape; without one it keeps what is known of it.
+// Makes the output have the given shape; without one it keeps what is known of it. In a
+// graph, sizes of -1 may follow from the operators that read the output.
 inline bool InferGiven(const Shape& shape, Spec& out, const char* op) {
   if (!shape.rank_known()) return true;
-  CheckSizes(shape, op);
   Shape given = shape;
+  for (int64_t& size : given) {
+    if (size == kUnknownSize) size = 0;
+  }
+  CheckSizes(given, op);
+  given = shape;
   return Unify(given, out.shape);
 }
 
