@@ -360,6 +360,8 @@ def pack_img(header, img, quality=95, img_fmt=".jpg"):
     """The record of a header and an image that is encoded.
 
     img: a NumPy array (height, width[, channels]), blue first. quality: of JPEG 1 to
-    100, of PNG the compression 1 to 9.
+    100, of PNG the compression 1 to 9 (more counts as 9).
     """
+    if img_fmt.lower() == ".png":
+        quality = min(quality, 9)
     return pack(header, _plait.encode_image(np.asarray(img), img_fmt, quality))

@@ -3,6 +3,8 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
+#include <cstring>
 #include <memory>
 
 #include "bindings.h"
@@ -113,6 +115,62 @@ nb::bytes EncodeFromNumpy(const nb::ndarray<nb::numpy, nb::ro, nb::c_contig>& pi
   return nb::bytes(bytes.data(), bytes.size());
 }
 
+struct Recoding {
+  int flag = 1;
+  bool center_crop = false;
+  int64_t resize = 0;  // of the shorter edge; 0: as it is
+  std::string extension;
+  int quality = 95;
+  bool exact = false;
+};
+
+// The middle square of an image, as a smaller image.
+std::vector<uint8_t> Square(const std::vector<uint8_t>& pixels, image::Layout* layout) {
+  const int64_t edge = std::min(layout->height, layout->width);
+  const int64_t pixel = layout->bytes() / (layout->height * layout->width);
+  const int64_t top = (layout->height - edge) / 2, left = (layout->width - edge) / 2;
+  std::vector<uint8_t> square(static_cast<size_t>(edge * edge * pixel));
+  for (int64_t i = 0; i < edge; ++i) {
+    std::memcpy(square.data() + i * edge * pixel,
+                pixels.data() + ((top + i) * layout->width + left) * pixel,
+                static_cast<size_t>(edge * pixel));
+  }
+  layout->height = layout->width = edge;
+  return square;
+}
+
+// Decodes a file, makes it square and smaller, and encodes it.
+std::vector<uint8_t> Recode(std::span<const uint8_t> file, const Recoding& r) {
+  const int64_t scaled = r.exact ? 0 : r.resize;
+  image::Layout layout;
+  std::vector<uint8_t> pixels;
+  image::Decode(file, OptionsOf(r.flag, false, scaled), [&](const image::Layout& l) {
+    layout = l;
+    pixels.resize(static_cast<size_t>(l.bytes()));
+    return pixels.data();
+  });
+  if (r.center_crop) pixels = Square(pixels, &layout);
+  if (r.resize > 0) {
+    Check(!layout.wide, "image: 16 bits cannot be resized; 8 were expected");
+    int64_t height = r.resize, width = r.resize;
+    if (layout.height > layout.width) {
+      height = layout.height * r.resize / layout.width;
+    } else {
+      width = layout.width * r.resize / layout.height;
+    }
+    std::vector<uint8_t> resized(static_cast<size_t>(height * width * layout.channels));
+    image::ResizeBytes(pixels.data(), layout.width * layout.channels, layout.height,
+                       layout.width, layout.channels, resized.data(), height, width,
+                       image::Interpolation::kLinear);
+    pixels = std::move(resized);
+    layout.height = height;
+    layout.width = width;
+  }
+  return image::Encode(
+      pixels.data(), layout, r.extension,
+      {.red_first = false, .quality = r.quality, .compression = r.quality});
+}
+
 // y (height, width, channels) from x of the same dtype, which both must have.
 template <typename T>
 void ResizeInto(const void* x, int64_t height, int64_t width, int64_t channels, void* y,
@@ -156,6 +214,20 @@ void BindImage(nb::module_& m) {
   m.def("encode_image", EncodeFromNumpy, nb::arg("pixels"), nb::arg("extension"),
         nb::arg("quality") = 95, nb::arg("red_first") = false,
         "The bytes of an image file; quality is PNG's compression, too.");
+  m.def(
+      "recode_image",
+      [](nb::handle file, int flag, bool center_crop, int64_t resize,
+         std::string extension, int quality, bool exact) {
+        const Bytes bytes(file);
+        std::vector<uint8_t> out;
+        {
+          nb::gil_scoped_release unlocked;
+          out = Recode(bytes.get(), {flag, center_crop, resize, std::move(extension),
+                                     quality, exact});
+        }
+        return nb::bytes(out.data(), out.size());
+      },
+      "An image file made square, smaller, or of another format.");
   m.def(
       "image_shape",
       [](nb::handle file) {
