@@ -1,7 +1,8 @@
 """Images: decoding, resizing, cropping, augmenting, and iterators over them."""
 
-from . import image
+from . import detection, image
+from . import detection as det
+from .detection import *  # noqa: F403
 from .image import *  # noqa: F403
-from .image import __all__ as _all
 
-__all__ = [*_all, "image"]
+__all__ = [*image.__all__, *detection.__all__, "det", "detection", "image"]

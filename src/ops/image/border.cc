@@ -15,8 +15,13 @@ struct BorderParams {
   std::vector<double> values;
 };
 
-// OpenCV's numbers.
+// OpenCV's numbers, and its flag that the image is no part of a larger one, which it
+// never is here.
 enum BorderType { kConstant, kReplicate, kReflect, kWrap, kReflect101 };
+constexpr int kIsolated = 16;
+int TypeOf(const BorderParams& p) {
+  return p.type & ~kIsolated;
+}
 
 bool Infer(const BorderParams& p, Specs& in, Specs& out) {
   constexpr int64_t kMost = int64_t{1} << 31;
@@ -25,7 +30,7 @@ bool Infer(const BorderParams& p, Specs& in, Specs& out) {
           ", left ", p.left, ", right ", p.right,
           "; numbers of pixels, not negative, were expected");
   }
-  Check(p.type >= kConstant && p.type <= kReflect101, "_cvcopyMakeBorder: type ",
+  Check(TypeOf(p) >= kConstant && TypeOf(p) <= kReflect101, "_cvcopyMakeBorder: type ",
         p.type,
         "; 0 to 4 (constant, replicate, reflect, wrap, reflect without the edge) was "
         "expected");
@@ -35,7 +40,7 @@ bool Infer(const BorderParams& p, Specs& in, Specs& out) {
   if (!x.known()) return true;
   Check(x.rank() == 3, "_cvcopyMakeBorder: src ", x,
         "; (height, width, channels) was expected");
-  Check(p.type == kConstant || x.size() > 0, "_cvcopyMakeBorder: src ", x,
+  Check(TypeOf(p) == kConstant || x.size() > 0, "_cvcopyMakeBorder: src ", x,
         " has no pixels to repeat");
   return Assign(out[0].shape, {x[0] + p.top + p.bot, x[1] + p.left + p.right, x[2]});
 }
@@ -79,9 +84,9 @@ void Forward(const BorderParams& p, const KernelArgs& args) {
     T* to = args.out[0].data<T>();
     const size_t pixel = static_cast<size_t>(channels) * sizeof(T);
     for (int64_t i = 0; i < y[0]; ++i) {
-      const int64_t row = Source(i - p.top, x[0], p.type);
+      const int64_t row = Source(i - p.top, x[0], TypeOf(p));
       for (int64_t j = 0; j < y[1]; ++j, to += channels) {
-        const int64_t column = Source(j - p.left, x[1], p.type);
+        const int64_t column = Source(j - p.left, x[1], TypeOf(p));
         const bool inside = row >= 0 && column >= 0;
         std::memcpy(to,
                     inside ? from + (row * x[1] + column) * channels : constant.get(),
