@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <iostream>
+#include <optional>
+#include <utility>
 
 #include "base/options.h"
 #include "cpu/blocked.h"
@@ -13,6 +15,7 @@
 #include "passes/fold_batch_norm.h"
 #include "passes/fuse.h"
 #include "passes/hoist.h"
+#include "passes/order.h"
 #include "passes/parameters.h"
 #include "passes/pool_index.h"
 #include "passes/recompute.h"
@@ -60,6 +63,15 @@ Ref<Prologue> HoistInto(Graph& graph, const std::vector<bool>& parameters,
   return options.prologues->Get(hoisted.prologue, hoisted.sources, [&] {
     return CompiledGraph::Compile(hoisted.prologue, own);
   });
+}
+
+// Takes another order of the nodes where the plan of it is smaller.
+void UseBetterOrder(Graph& graph, const CompileOptions& options) {
+  std::optional<Graph> other = Reorder(graph);
+  if (!other) return;
+  const PlanRequest request{options.strategy, options.input_of_output, {}};
+  if (PlanMemory(*other, request).arena_bytes < PlanMemory(graph, request).arena_bytes)
+    graph = *std::move(other);
 }
 
 }  // namespace
@@ -121,6 +133,10 @@ Ref<const CompiledGraph> CompiledGraph::Compile(Graph graph,
   }
   graph = Fuse(graph, enabled("fuse"));
   DumpAfter("fuse", graph);
+  if (enabled("order")) {
+    UseBetterOrder(graph, options);
+    DumpAfter("order", graph);
+  }
   return Ref<const CompiledGraph>(
       new CompiledGraph(std::move(graph), options, std::move(prologue), {}));
 }

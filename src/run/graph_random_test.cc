@@ -139,13 +139,10 @@ TEST_P(RandomGraphs, GiveTheSameWithEachPassAndEachStrategy) {
     const Case c = CaseOf(seed);
     const Result expected = RunOneByOne(c);
     const std::vector<std::vector<std::string>> offs = {
-        {},
-        {"fuse"},
-        {"identity"},
-        {"cse"},
-        {"hoist"},
-        {"fold_bn"},
-        {"fuse", "identity", "cse", "hoist", "fold_bn"}};
+        {},           {"fuse"},
+        {"identity"}, {"cse"},
+        {"hoist"},    {"order"},
+        {"fold_bn"},  {"fuse", "identity", "cse", "hoist", "fold_bn"}};
     for (const auto& off : offs) {
       for (PlanStrategy strategy : {PlanStrategy::kNone, PlanStrategy::kInplace,
                                     PlanStrategy::kCoShare, PlanStrategy::kBoth}) {
