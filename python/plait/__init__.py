@@ -7,10 +7,10 @@ are imported when they are first used, so that ``import plait`` is quick.
 import importlib
 import os
 
-# GNU OpenMP's threads would otherwise spin after each parallel region, burning the
-# cores that the engine's other threads need. It must be set before the runtime is
-# loaded.
-os.environ.setdefault("GOMP_SPINCOUNT", "0")
+# GNU OpenMP's threads would otherwise spin for milliseconds after each parallel region,
+# burning the cores that the engine's other threads need. About 20 us are enough to wait
+# for the next layer of a network. It must be set before the runtime is loaded.
+os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 from . import _later  # noqa: E402, F401
 from .context import Context, cpu, cpu_pinned, current_context, gpu  # noqa: E402

@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kSmall = 4096;
 // Of one that depends on nothing.
 constexpr int64_t kMostOfConstant = 1 << 20;
-constexpr int64_t kMostGrowth = 2;
+constexpr int64_t kMostGrowth = 6;  // Winograd's filters take up to 5.3
 
 bool IsWorthKeeping(const Graph& graph, int id, bool constant) {
   const GraphNode& node = graph.nodes[id];
