@@ -3,6 +3,7 @@
 #include "cpu/blocked_conv.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "base/parallel.h"
@@ -66,17 +67,18 @@ void InParts(const ConvProblem& p, const BlockedConv& how, F&& run) {
   for (int64_t n = 0; n < p.batch; n += part.batch) run(part, n * x, n * y);
 }
 
-ConvLayouts LayoutsOf(const ConvProblem& p, ConvPass pass, const BlockedConv& how) {
+ConvLayouts LayoutsOf(const ConvProblem& p, ConvPass pass) {
   ConvProblem part = p;
   part.batch = PartOf(p);
-  return onednn::PreferredLayouts(part, kType, pass, how.algorithm);
+  return onednn::PreferredLayouts(part, kType, pass, ConvAlgorithm::kDirect);
 }
 
 bool Fits(const ConvProblem& p, ConvPass pass, BlockedConv& how, int64_t block) {
   ConvProblem part = p;
   part.batch = PartOf(p);
-  if (!onednn::HasConv(part, kType, pass, how.algorithm)) return false;
-  const ConvLayouts l = onednn::PreferredLayouts(part, kType, pass, how.algorithm);
+  if (!onednn::HasConv(part, kType, pass, ConvAlgorithm::kDirect)) return false;
+  const ConvLayouts l =
+      onednn::PreferredLayouts(part, kType, pass, ConvAlgorithm::kDirect);
   const auto blocked = onednn::BlockedLayout(block);
   how.plain_x = l.x.plain() && p.in_channels <= 4 && pass != ConvPass::kBackwardData;
   return l.y == blocked && (l.x == blocked || how.plain_x);
@@ -91,16 +93,26 @@ std::optional<BlockedConv> FindBlockedConv(const ConvProblem& p, ConvPass pass) 
   how.gains = Waste(p, block) <= 1.3;
   const bool reads = pass != ConvPass::kBackwardWeight;  // filters
   if (SuitsWinograd(p, block)) {
-    how.algorithm = ConvAlgorithm::kWinograd;
+    how.kind = BlockedConv::kWinograd;
     if (reads)
       how.packed = static_cast<int64_t>(WinogradFilterBytes(p, pass) / sizeof(float));
+    return how;
+  }
+  if (HasPixelConv(p, pass)) {
+    how.kind = BlockedConv::kPixels;
+    how.packed = PixelFilterSize(p, pass);
+    return how;
+  }
+  if (HasDepthwiseConv(p, pass)) {
+    how.kind = BlockedConv::kDepthwise;
+    how.packed = DepthwiseFilterSize(p);
     return how;
   }
   if (!Fits(p, pass, how, block)) return {};
   if (reads) {
     const onednn::ConvDims dims(p);
     how.packed = static_cast<int64_t>(
-        onednn::LayoutBytes(LayoutsOf(p, pass, how).weight, dims.Weight(), kType) /
+        onednn::LayoutBytes(LayoutsOf(p, pass).weight, dims.Weight(), kType) /
         sizeof(float));
   }
   return how;
@@ -108,11 +120,15 @@ std::optional<BlockedConv> FindBlockedConv(const ConvProblem& p, ConvPass pass) 
 
 void PackFilters(const ConvProblem& p, ConvPass pass, const BlockedConv& how,
                  const float* weight, float* packed) {
-  if (how.algorithm == ConvAlgorithm::kWinograd)
+  if (how.kind == BlockedConv::kWinograd)
     return WinogradFilters(p, pass, weight, packed);
+  if (how.kind == BlockedConv::kPixels)
+    return PackPixelFilters(p, pass, weight, packed);
+  if (how.kind == BlockedConv::kDepthwise)
+    return PackDepthwiseFilters(p, weight, packed);
   const onednn::ConvDims dims(p);
-  onednn::Reorder(dims.Weight(), {}, kType, weight, LayoutsOf(p, pass, how).weight,
-                  kType, packed);
+  onednn::Reorder(dims.Weight(), {}, kType, weight, LayoutsOf(p, pass).weight, kType,
+                  packed);
 }
 
 namespace {
@@ -132,45 +148,80 @@ class Packed {
   const float* data_;
 };
 
+// Floats of y, the filling of blocks included.
+int64_t YSize(const ConvProblem& p) {
+  const int64_t block = ChannelBlock();
+  return p.batch * Blocks(p.out_channels, block) * block * p.OutSize();
+}
+
+// What a kernel has left to do (the bias is in the sums). Every element is stored, so
+// that vectors can do it.
+void FinishAll(int64_t n, const ConvFinish& f, float* y) {
+  if (f.other == nullptr && !f.bounded) return;
+  ParallelFor(n, 1 << 15, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; f.other != nullptr && i < end; ++i) y[i] += f.other[i];
+    for (int64_t i = begin; f.bounded && i < end; ++i) {
+      float v = y[i];
+      v = v < f.low ? f.low : v;
+      y[i] = v > f.high ? f.high : v;
+    }
+  });
+}
+
 }  // namespace
 
 void BlockedConvForward(const ConvProblem& p, const BlockedConv& how, const float* x,
-                        Filters w, const float* bias, bool relu, float* y) {
-  if (how.algorithm == ConvAlgorithm::kWinograd)
-    return WinogradForward(p, x, w.plain, w.packed, bias, nullptr, relu, y);
+                        Filters w, const ConvFinish& finish, float* y) {
+  const bool relu = finish.bounded && finish.low == 0;
+  if (how.kind == BlockedConv::kWinograd) {
+    WinogradForward(p, x, w.plain, w.packed, finish.bias, finish.other, relu, y);
+    ConvFinish rest = finish;
+    rest.other = nullptr;
+    rest.bounded &= !(relu && std::isinf(finish.high));
+    return FinishAll(YSize(p), rest, y);
+  }
   const Packed packed(p, ConvPass::kForward, how, w);
-  const ConvLayouts layouts = LayoutsOf(p, ConvPass::kForward, how);
+  if (how.kind == BlockedConv::kPixels)
+    return PixelConv(p, ConvPass::kForward, x, packed.data(), finish, y);
+  if (how.kind == BlockedConv::kDepthwise)
+    return DepthwiseConv(p, x, packed.data(), finish, y);
+  const ConvLayouts layouts = LayoutsOf(p, ConvPass::kForward);
   InParts(p, how, [&](const ConvProblem& part, int64_t xs, int64_t ys) {
-    onednn::ConvForward(part, kType, how.algorithm, layouts, x + xs, packed.data(),
-                        bias, relu, y + ys);
+    onednn::ConvForward(part, kType, ConvAlgorithm::kDirect, layouts, x + xs,
+                        packed.data(), finish.bias, false, y + ys);
+    ConvFinish rest = finish;
+    if (finish.other != nullptr) rest.other += ys;
+    FinishAll(YSize(part), rest, y + ys);
   });
 }
 
 void BlockedConvBackwardData(const ConvProblem& p, const BlockedConv& how,
                              const float* dy, Filters w, float* dx) {
-  if (how.algorithm == ConvAlgorithm::kWinograd)
+  if (how.kind == BlockedConv::kWinograd)
     return WinogradBackwardData(p, dy, w.plain, w.packed, dx);
   const Packed packed(p, ConvPass::kBackwardData, how, w);
-  const ConvLayouts layouts = LayoutsOf(p, ConvPass::kBackwardData, how);
+  if (how.kind == BlockedConv::kPixels)
+    return PixelConv(p, ConvPass::kBackwardData, dy, packed.data(), {}, dx);
+  const ConvLayouts layouts = LayoutsOf(p, ConvPass::kBackwardData);
   InParts(p, how, [&](const ConvProblem& part, int64_t xs, int64_t ys) {
-    onednn::ConvBackwardData(part, kType, how.algorithm, layouts, dy + ys,
+    onednn::ConvBackwardData(part, kType, ConvAlgorithm::kDirect, layouts, dy + ys,
                              packed.data(), dx + xs);
   });
 }
 
 void BlockedConvBackwardWeight(const ConvProblem& p, const BlockedConv& how,
                                const float* x, const float* dy, float* dweight) {
-  if (how.algorithm == ConvAlgorithm::kWinograd)
+  if (how.kind == BlockedConv::kWinograd)
     return WinogradBackwardWeight(p, x, dy, dweight, nullptr);
-  ConvLayouts layouts = LayoutsOf(p, ConvPass::kBackwardWeight, how);
+  ConvLayouts layouts = LayoutsOf(p, ConvPass::kBackwardWeight);
   layouts.weight = {};  // the result is plain
   const int64_t size = p.out_channels * (p.in_channels / p.groups) * p.KernelSize();
   const Scratch scratch(PartOf(p) < p.batch ? Scratch::Bytes<float>(size) : 0);
   bool first = true;
   InParts(p, how, [&](const ConvProblem& part, int64_t xs, int64_t ys) {
     float* to = first ? dweight : scratch.As<float>();
-    onednn::ConvBackwardWeight(part, kType, how.algorithm, layouts, x + xs, dy + ys, to,
-                               nullptr);
+    onednn::ConvBackwardWeight(part, kType, ConvAlgorithm::kDirect, layouts, x + xs,
+                               dy + ys, to, nullptr);
     if (!first) {
       ParallelFor(size, 1 << 15, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) dweight[i] += to[i];
@@ -186,7 +237,7 @@ std::optional<BlockedConv> FindBlockedConv(const ConvProblem&, ConvPass) {
 void PackFilters(const ConvProblem&, ConvPass, const BlockedConv&, const float*,
                  float*) {}
 void BlockedConvForward(const ConvProblem&, const BlockedConv&, const float*, Filters,
-                        const float*, bool, float*) {}
+                        const ConvFinish&, float*) {}
 void BlockedConvBackwardData(const ConvProblem&, const BlockedConv&, const float*,
                              Filters, float*) {}
 void BlockedConvBackwardWeight(const ConvProblem&, const BlockedConv&, const float*,

@@ -2,20 +2,23 @@
 //
 // Passes read filters in an order of their own; whoever runs the same filters again
 // packs them once and keeps them. 3 x 3 windows at stride 1 run by Winograd's algorithm
-// (cpu/winograd.h), the others by oneDNN. Thread safety: any thread.
+// (cpu/winograd.h), windows of one pixel and
+// depthwise ones by our own loops (cpu/blocked_direct.h), the others by oneDNN. Thread
+// safety: any thread.
 
 #ifndef PLAIT_CPU_BLOCKED_CONV_H_
 #define PLAIT_CPU_BLOCKED_CONV_H_
 
 #include <optional>
 
+#include "cpu/blocked_direct.h"
 #include "cpu/conv.h"
 
 namespace plait::cpu {
 
 // How a pass runs; it follows from the problem alone.
 struct BlockedConv {
-  ConvAlgorithm algorithm = ConvAlgorithm::kDirect;
+  enum Kind : uint8_t { kOneDnn, kWinograd, kPixels, kDepthwise } kind = kOneDnn;
   bool plain_x = false;  // x of very few channels (an image) is not blocked
   int64_t packed = 0;    // floats of the packed filters; 0: they stay as they are
   // Whether blocks suit it better than plain arrays.
@@ -36,9 +39,8 @@ struct Filters {
   const float* packed = nullptr;
 };
 
-// bias may be null. With relu, NaN stays NaN.
 void BlockedConvForward(const ConvProblem& p, const BlockedConv& how, const float* x,
-                        Filters w, const float* bias, bool relu, float* y);
+                        Filters w, const ConvFinish& finish, float* y);
 void BlockedConvBackwardData(const ConvProblem& p, const BlockedConv& how,
                              const float* dy, Filters w, float* dx);
 // dweight is plain.

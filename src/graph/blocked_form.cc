@@ -8,20 +8,31 @@
 namespace plait {
 namespace {
 
-std::unordered_map<std::string, BlockedRule>& Rules() {
-  static auto& rules = *new std::unordered_map<std::string, BlockedRule>;
+template <typename Rule>
+std::unordered_map<std::string, Rule>& Rules() {
+  static auto& rules = *new std::unordered_map<std::string, Rule>;
   return rules;
+}
+template <typename Rule>
+const Rule* RuleOf(const OpDef& op) {
+  const auto it = Rules<Rule>().find(op.name);
+  return it == Rules<Rule>().end() ? nullptr : &it->second;
 }
 
 }  // namespace
 
 void AddBlockedRule(const char* op, BlockedRule rule) {
-  Rules()[op] = std::move(rule);
+  Rules<BlockedRule>()[op] = std::move(rule);
+}
+const BlockedRule* BlockedRuleOf(const OpDef& op) {
+  return RuleOf<BlockedRule>(op);
 }
 
-const BlockedRule* BlockedRuleOf(const OpDef& op) {
-  const auto it = Rules().find(op.name);
-  return it == Rules().end() ? nullptr : &it->second;
+void AddFinishRule(const char* op, FinishRule rule) {
+  Rules<FinishRule>()[op] = std::move(rule);
+}
+const FinishRule* FinishRuleOf(const OpDef& op) {
+  return RuleOf<FinishRule>(op);
 }
 
 Shape BlockedShape(const Shape& plain, int64_t block) {

@@ -41,6 +41,18 @@ using BlockedRule = std::function<std::optional<BlockedForm>(
 void AddBlockedRule(const char* op, BlockedRule rule);
 const BlockedRule* BlockedRuleOf(const OpDef& op);  // null: none
 
+// What may follow a call in the same pass over its result: another array is added, then
+// the values are bounded.
+struct BlockedFinish {
+  bool other = false;  // it becomes the last input
+  bool bounded = false;
+  float low = 0, high = 0;
+};
+// The parameters of a call that does this as well; null where it cannot.
+using FinishRule = std::function<ParamsRef(const void* params, const BlockedFinish&)>;
+void AddFinishRule(const char* op, FinishRule rule);
+const FinishRule* FinishRuleOf(const OpDef& op);  // null: none
+
 // The shape in blocks, and back. REQUIRES: rank 4; rank 5.
 Shape BlockedShape(const Shape& plain, int64_t block);
 Shape PlainShape(const Shape& blocked, int64_t channels);

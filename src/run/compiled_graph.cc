@@ -10,6 +10,7 @@
 #include "base/options.h"
 #include "cpu/blocked.h"
 #include "passes/blocked.h"
+#include "passes/blocked_epilogue.h"
 #include "passes/casts.h"
 #include "passes/epilogue.h"
 #include "passes/fold_batch_norm.h"
@@ -125,6 +126,10 @@ Ref<const CompiledGraph> CompiledGraph::Compile(Graph graph,
   if (enabled("blocked")) {
     graph = plait::Prune(UseBlocks(graph, cpu::ChannelBlock(), hoists));
     DumpAfter("blocked", graph);
+    if (enabled("epilogue")) {
+      graph = plait::Prune(JoinBlockedEpilogues(graph));
+      DumpAfter("blocked_epilogue", graph);
+    }
   }
   Ref<Prologue> prologue;
   if (hoists) {

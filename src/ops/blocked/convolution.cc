@@ -1,6 +1,7 @@
 // Convolution and its two gradients on blocked arrays, for graphs.
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "cpu/blocked.h"
@@ -21,9 +22,13 @@ struct BlockedConvParams {
   Shape data;  // the plain shape of x
   int64_t block = 16;
   bool plain_x = false;  // x is not blocked
-  bool relu = false;
+  BlockedFinish finish = {};
 };
 using P = BlockedConvParams;
+
+BlockedFinish Rectified(bool relu) {
+  return {.bounded = relu, .low = 0, .high = std::numeric_limits<float>::infinity()};
+}
 
 Shape PlainY(const P& p) {
   Shape y{p.data[0], p.conv.num_filter, 0, 0};
@@ -81,9 +86,14 @@ bool InferForward(const P& p, Specs& in, Specs& out) {
   Check(Assign(in[0].shape, XOf(p)), kOp, ": data is ", in[0].shape, "; ", XOf(p),
         " was expected");
   CheckWeight(p, ConvPass::kForward, in[1].shape, kOp);
-  if (in.size() > 2)
+  if (!p.conv.no_bias)
     Check(Assign(in[2].shape, {p.conv.num_filter}), kOp, ": bias is ", in[2].shape,
           "; (", p.conv.num_filter, ",) was expected");
+  if (p.finish.other) {
+    Shape& other = in[p.conv.no_bias ? 2 : 3].shape;
+    Check(Assign(other, YOf(p)), kOp, ": other is ", other, "; ", YOf(p),
+          " was expected");
+  }
   return Assign(out[0].shape, YOf(p));
 }
 bool InferData(const P& p, Specs& in, Specs& out) {
@@ -110,13 +120,20 @@ cpu::Filters FiltersOf(const View& weight) {
   return weight.shape().rank() == 1 ? cpu::Filters{nullptr, w} : cpu::Filters{w};
 }
 
+cpu::ConvFinish FinishOf(const P& p, const KernelArgs& args) {
+  cpu::ConvFinish f{
+      .bounded = p.finish.bounded, .low = p.finish.low, .high = p.finish.high};
+  if (!p.conv.no_bias) f.bias = args.in[2].data<const float>();
+  if (p.finish.other) f.other = args.in.back().data<const float>();
+  return f;
+}
+
 void Forward(const P& p, const KernelArgs& args) {
   const cpu::ConvProblem problem = ProblemOf(p);
   const auto how = cpu::FindBlockedConv(problem, ConvPass::kForward);
   cpu::BlockedConvForward(problem, *how, args.in[0].data<const float>(),
-                          FiltersOf(args.in[1]),
-                          p.conv.no_bias ? nullptr : args.in[2].data<const float>(),
-                          p.relu, args.out[0].data<float>());
+                          FiltersOf(args.in[1]), FinishOf(p, args),
+                          args.out[0].data<float>());
 }
 void Data(const P& p, const KernelArgs& args) {
   const cpu::ConvProblem problem = ProblemOf(p);
@@ -175,10 +192,16 @@ class Plain {
 
 void PlainForward(const P& p, const KernelArgs& args) {
   Plain x(p, p.data, args.in[0], p.plain_x), y(p, PlainY(p), args.out[0], false);
-  (p.relu ? PlainConvRelu : PlainConvForward)(GeometryOf(p), x.Read(), args.in[1],
-                                              p.conv.no_bias ? nullptr : &args.in[2],
-                                              y.view());
+  PlainConvForward(GeometryOf(p), x.Read(), args.in[1],
+                   p.conv.no_bias ? nullptr : &args.in[2], y.view());
   y.Write();
+  const cpu::ConvFinish f = FinishOf(p, args);
+  float* values = args.out[0].data<float>();
+  for (int64_t i = 0; i < args.out[0].size(); ++i) {
+    if (f.other != nullptr) values[i] += f.other[i];
+    if (f.bounded && values[i] < f.low) values[i] = f.low;
+    if (f.bounded && values[i] > f.high) values[i] = f.high;
+  }
 }
 void PlainData(const P& p, const KernelArgs& args) {
   Plain dx(p, p.data, args.out[0], p.plain_x), dy(p, PlainY(p), args.in[0], false);
@@ -205,13 +228,12 @@ P Sample(Shape data, int64_t block, bool no_bias = true, bool relu = false) {
       .conv = {.kernel = {3, 3}, .pad = {1, 1}, .num_filter = 6, .no_bias = no_bias},
       .data = std::move(data),
       .block = block,
-      .relu = relu};
+      .finish = Rectified(relu)};
 }
 std::vector<Param<P>> ParamList() {
   return {{"data_shape", &P::data, "The shape of the plain data."},
           {"block", &P::block, "Channels of a block: 8 or 16."},
-          {"plain_data", &P::plain_x, "Data is not blocked."},
-          {"relu", &P::relu, "Rectifies the result."}};
+          {"plain_data", &P::plain_x, "Data is not blocked."}};
 }
 OpSpec<P> CommonSpec(const char* name, const char* doc) {
   OpSpec<P> spec{.name = name, .doc = doc};
@@ -225,9 +247,10 @@ const OpDef& forward_op = []() -> const OpDef& {
                               "Convolution of blocks of channels; see _block.");
   spec.inputs = {{"data", Types::kFloats},
                  {"weight", Types::kFloats, "Filters, plain or packed."},
-                 {"bias", Types::kFloats}};
+                 {"bias", Types::kFloats},
+                 {"other", Types::kFloats, "Is added."}};
   spec.optional_inputs = [](const P& p) -> std::vector<bool> {
-    return {true, true, !p.conv.no_bias};
+    return {true, true, !p.conv.no_bias, p.finish.other};
   };
   spec.infer = InferForward;
   spec.cpu = {{"blocked", Forward, Declines<ConvPass::kForward>},
@@ -311,7 +334,7 @@ bool Blockable(const ConvParams& p, const Shape& x, DType dtype) {
 
 std::optional<BlockedForm> Rule(const OpDef& op, ConvPass pass, const ConvParams& conv,
                                 const Shape& x, bool relu, int64_t block) {
-  P p{.conv = conv, .data = x, .block = block, .relu = relu};
+  P p{.conv = conv, .data = x, .block = block, .finish = Rectified(relu)};
   const auto how = cpu::FindBlockedConv(ProblemOf(p), pass);
   if (!how) return {};
   p.plain_x = how->plain_x;
@@ -342,6 +365,16 @@ std::optional<BlockedForm> Rule(const OpDef& op, ConvPass pass, const ConvParams
                                  block);
                    });
   }
+  AddFinishRule("_blocked_convolution",
+                [](const void* params, const BlockedFinish& finish) -> ParamsRef {
+                  P p = *static_cast<const P*>(params);
+                  if (p.finish.bounded || (finish.other && p.finish.other)) return {};
+                  p.finish.other |= finish.other;
+                  p.finish.bounded = finish.bounded;
+                  p.finish.low = finish.low;
+                  p.finish.high = finish.high;
+                  return MakeParams(std::move(p));
+                });
   AddBlockedRule("_backward_Convolution_data",
                  [](const void* params, const Specs& in, const Specs& out,
                     int64_t block) -> std::optional<BlockedForm> {

@@ -1,0 +1,239 @@
+// Depthwise windows on blocked arrays: a row of y at a time, several pixels at once.
+
+#include <algorithm>
+
+#include "base/parallel.h"
+#include "cpu/blocked.h"
+#include "cpu/blocked_direct.h"
+#include "cpu/scratch.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/blocked_depthwise_conv.cc"
+#include "cpu/simd/targets.h"
+#include "hwy/foreach_target.h"
+//
+#include "cpu/blocked_finish.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace plait::cpu::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+constexpr int kBlock = HWY_LANES(float) >= 16 ? 16 : 8;
+using D = hn::CappedTag<float, kBlock>;
+using V = hn::Vec<D>;
+
+// One row of windows: `rows` rows of the filter lie inside the image.
+struct Row {
+  const float* x;  // the row of x under the first of them, at column 0
+  const float* w;  // the first of them
+  int64_t rows;
+  int64_t width;  // of x
+  float* y;
+  const float* other;
+};
+
+// kPixels windows of y from column `first` on, at column `column` of x, with columns
+// [left, right) of the filter inside the image for all of them.
+template <int kPixels>
+HWY_INLINE void Windows(const ConvProblem& p, const Row& row, int64_t first,
+                        int64_t column, int64_t left, int64_t right,
+                        const Finish<D>& finish) {
+  const D d;
+  V acc[kPixels];
+#pragma GCC unroll 8
+  for (int i = 0; i < kPixels; ++i) acc[i] = hn::Zero(d);
+  const int64_t step = p.stride[2] * kBlock;
+  for (int64_t a = 0; a < row.rows; ++a) {
+    const float* HWY_RESTRICT x = row.x + (a * row.width + column) * kBlock;
+    const float* HWY_RESTRICT w = row.w + a * p.kernel[2] * kBlock;
+    for (int64_t b = left; b < right; ++b) {
+      const V v = hn::LoadU(d, w + b * kBlock);
+#pragma GCC unroll 8
+      for (int i = 0; i < kPixels; ++i)
+        acc[i] = hn::MulAdd(hn::LoadU(d, x + b * kBlock + i * step), v, acc[i]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < kPixels; ++i) {
+    const int64_t at = (first + i) * kBlock;
+    hn::StoreU(finish(acc[i], row.other, at), d, row.y + at);
+  }
+}
+
+// Windows [begin, end) of a row, which lie inside x; the first at column `column`.
+HWY_INLINE void Inside(const ConvProblem& p, const Row& row, int64_t begin, int64_t end,
+                       int64_t column, const Finish<D>& finish) {
+  const int64_t all = p.kernel[2];
+  for (int64_t i = begin; i < end;) {
+    const int64_t at = column + (i - begin) * p.stride[2],
+                  n = std::min<int64_t>(end - i, 8);
+    // 9 are 5 and 4, not 8 and 1: sums must not wait for each other.
+    switch (end - i == 9 ? 5 : n) {
+      case 8:
+        Windows<8>(p, row, i, at, 0, all, finish);
+        i += 8;
+        break;
+      case 7:
+        Windows<7>(p, row, i, at, 0, all, finish);
+        i += 7;
+        break;
+      case 6:
+        Windows<6>(p, row, i, at, 0, all, finish);
+        i += 6;
+        break;
+      case 5:
+        Windows<5>(p, row, i, at, 0, all, finish);
+        i += 5;
+        break;
+      case 4:
+        Windows<4>(p, row, i, at, 0, all, finish);
+        i += 4;
+        break;
+      case 3:
+        Windows<3>(p, row, i, at, 0, all, finish);
+        i += 3;
+        break;
+      case 2:
+        Windows<2>(p, row, i, at, 0, all, finish);
+        i += 2;
+        break;
+      default:
+        Windows<1>(p, row, i, at, 0, all, finish);
+        i += 1;
+    }
+  }
+}
+
+void RowOf(const ConvProblem& p, const Row& row, const Finish<D>& finish) {
+  const int64_t out = p.Out(2), stride = p.stride[2], pad = p.pad_low[2];
+  // Windows [begin, end) lie inside the image.
+  const int64_t begin = std::min(out, (pad + stride - 1) / stride);
+  const int64_t room = p.in[2] + pad - p.kernel[2];
+  const int64_t end = std::max(begin, std::min(out, room < 0 ? 0 : room / stride + 1));
+  const auto at_edge = [&](int64_t i) HWY_ATTR {
+    const int64_t column = i * stride - pad;
+    Windows<1>(p, row, i, column, std::max<int64_t>(0, -column),
+               std::min(p.kernel[2], p.in[2] - column), finish);
+  };
+  for (int64_t i = 0; i < begin; ++i) at_edge(i);
+  Inside(p, row, begin, end, begin * stride - pad, finish);
+  for (int64_t i = end; i < out; ++i) at_edge(i);
+}
+
+const float* FiltersOf(const ConvProblem& p, const float* packed, int64_t plane) {
+  const int64_t blocks = (p.in_channels + kBlock - 1) / kBlock;
+  return packed + plane % blocks * p.KernelSize() * kBlock;
+}
+Finish<D> FinishOf(const ConvProblem& p, const ConvFinish& finish, int64_t plane) {
+  const int64_t blocks = (p.in_channels + kBlock - 1) / kBlock;
+  return Finish<D>(finish, plane % blocks * kBlock, p.in_channels);
+}
+
+// Rows [begin, end) of y, counted through all samples and blocks.
+void Rows(const ConvProblem& p, int64_t begin, int64_t end, const float* x,
+          const float* packed, const ConvFinish& finish, float* y) {
+  const int64_t height = p.Out(1), width = p.Out(2);
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t plane = i / height, r = i % height;
+    const int64_t first = r * p.stride[1] - p.pad_low[1];
+    const int64_t top = std::max<int64_t>(0, -first);
+    const int64_t bottom = std::min(p.kernel[1], p.in[1] - first);
+    Row row;
+    row.x = x + ((plane * p.in[1] + first + top) * p.in[2]) * kBlock;
+    row.w = FiltersOf(p, packed, plane) + top * p.kernel[2] * kBlock;
+    row.rows = std::max<int64_t>(0, bottom - top);
+    row.width = p.in[2];
+    row.y = y + i * width * kBlock;
+    row.other = finish.other == nullptr ? nullptr : finish.other + i * width * kBlock;
+    RowOf(p, row, FinishOf(p, finish, plane));
+  }
+}
+
+// Planes [begin, end), each with its padding in `padded`: no window is at an edge.
+void Planes(const ConvProblem& p, int64_t begin, int64_t end, const float* x,
+            const float* packed, const ConvFinish& finish, float* padded, float* y) {
+  const int64_t height = p.Out(1), width = p.Out(2), out = height * width * kBlock;
+  const int64_t wide = p.in[2] + p.pad_low[2] + p.pad_high[2];
+  const int64_t high = p.in[1] + p.pad_low[1] + p.pad_high[1];
+  std::fill_n(padded, wide * high * kBlock, 0.0f);
+  for (int64_t plane = begin; plane < end; ++plane) {
+    for (int64_t r = 0; r < p.in[1]; ++r)
+      std::copy_n(x + (plane * p.in[1] + r) * p.in[2] * kBlock, p.in[2] * kBlock,
+                  padded + ((r + p.pad_low[1]) * wide + p.pad_low[2]) * kBlock);
+    const Finish<D> own = FinishOf(p, finish, plane);
+    Row row;
+    row.w = FiltersOf(p, packed, plane);
+    row.rows = p.kernel[1];
+    row.width = wide;
+    for (int64_t r = 0; r < height; ++r) {
+      const int64_t at = plane * out + r * width * kBlock;
+      row.x = padded + r * p.stride[1] * wide * kBlock;
+      row.y = y + at;
+      row.other = finish.other == nullptr ? nullptr : finish.other + at;
+      Inside(p, row, 0, width, 0, own);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plait::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace plait::cpu {
+namespace {
+HWY_EXPORT(Rows);
+HWY_EXPORT(Planes);
+}  // namespace
+
+bool HasDepthwiseConv(const ConvProblem& p, ConvPass pass) {
+  return ChannelBlock() > 0 && p.rank == 2 && p.groups > 1 &&
+         p.groups == p.in_channels && p.groups == p.out_channels &&
+         p.dilation[1] == 1 && p.dilation[2] == 1 && p.Work() > 0 &&
+         pass == ConvPass::kForward;
+}
+
+int64_t DepthwiseFilterSize(const ConvProblem& p) {
+  const int64_t block = ChannelBlock();
+  return (p.in_channels + block - 1) / block * block * p.KernelSize();
+}
+
+void PackDepthwiseFilters(const ConvProblem& p, const float* weight, float* packed) {
+  const int64_t block = ChannelBlock(), size = p.KernelSize();
+  std::fill_n(packed, DepthwiseFilterSize(p), 0.0f);
+  for (int64_t c = 0; c < p.in_channels; ++c) {
+    float* to = packed + c / block * size * block + c % block;
+    for (int64_t i = 0; i < size; ++i) to[i * block] = weight[c * size + i];
+  }
+}
+
+void DepthwiseConv(const ConvProblem& p, const float* x, const float* packed,
+                   const ConvFinish& finish, float* y) {
+  const int64_t block = ChannelBlock();
+  const int64_t planes = p.batch * ((p.in_channels + block - 1) / block);
+  // What a thread must have to do at least, in multiplications of vectors.
+  constexpr int64_t kLeast = 1 << 12;
+  const int64_t row_work = std::max<int64_t>(1, p.Out(2) * p.KernelSize());
+  // A padded copy of a small plane stays in the caches and leaves no edges.
+  constexpr int64_t kSmall = 20000;
+  const int64_t size = block * (p.in[1] + p.pad_low[1] + p.pad_high[1]) *
+                       (p.in[2] + p.pad_low[2] + p.pad_high[2]);
+  if (size <= kSmall && p.stride[1] == 1 && p.stride[2] == 1) {
+    const auto run = HWY_DYNAMIC_DISPATCH(Planes);
+    const int64_t grain = kLeast / (row_work * p.Out(1));
+    return ParallelFor(planes, std::max<int64_t>(1, grain),
+                       [&](int64_t begin, int64_t end) {
+                         const Scratch padded(Scratch::Bytes<float>(size));
+                         run(p, begin, end, x, packed, finish, padded.As<float>(), y);
+                       });
+  }
+  const auto run = HWY_DYNAMIC_DISPATCH(Rows);
+  ParallelFor(
+      planes * p.Out(1), std::max<int64_t>(1, kLeast / row_work),
+      [&](int64_t begin, int64_t end) { run(p, begin, end, x, packed, finish, y); });
+}
+
+}  // namespace plait::cpu
+#endif  // HWY_ONCE
