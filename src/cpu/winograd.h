@@ -1,9 +1,9 @@
 // Winograd's convolution F(4 x 4, 3 x 3) on blocked activations, in float32.
 //
-// Activations are arrays (batch, blocks, height, width, b) where b = WinogradBlock()
-// channels lie side by side and blocks = ceil(channels / b). Channels beyond the last
-// one must be zero in what is read here, and are zero in what is written. Filters and
-// their gradients are plain (out, in, 3, 3).
+// Blocked activations are arrays (batch, blocks, height, width, b) where b =
+// WinogradBlock() channels lie side by side and blocks = ceil(channels / b). Channels
+// beyond the last one must be zero in what is read here, and are zero in what is
+// written. Filters and their gradients are plain (out, in, 3, 3).
 //
 // Rounding errors are some times those of a direct sum, and a NaN or an infinity of x
 // reaches all the pixels of its tiles; docs/design/winograd.md has figures.
@@ -27,6 +27,9 @@ namespace plait::cpu {
 // AVX-512, 8 with AVX2, 4 with NEON, 1 without vectors).
 int64_t WinogradBlock();
 
+// kPlain: (batch, channels, height, width), blocked in the caches on the way.
+enum class ImageLayout : uint8_t { kBlocked, kPlain };
+
 // Whether the functions below take it: two spatial axes, filters of 3 x 3, stride and
 // dilation 1, one group, 0 to 2 pixels of padding on each side, and no size that is 0.
 bool HasWinograd(const ConvProblem& p);
@@ -43,18 +46,21 @@ void WinogradFilters(const ConvProblem& p, ConvPass pass, const float* weight,
 // weight for this pass, or nullptr; then the weight is transformed here, where there
 // are few pixels without a detour by memory. `weight` is not read when there is a `u`.
 // bias (out_channels, plain) and sum (like y, may be y itself) may be nullptr; relu is
-// applied when asked for, and keeps NaN.
+// applied when asked for, and keeps NaN. `layout` is that of x and y; plain images take
+// no sum.
 void WinogradForward(const ConvProblem& p, const float* x, const float* weight,
                      const float* u, const float* bias, const float* sum, bool relu,
-                     float* y);
+                     float* y, ImageLayout layout = ImageLayout::kBlocked);
 
 // Overwrites dx; weight and `u` as above.
 void WinogradBackwardData(const ConvProblem& p, const float* dy, const float* weight,
-                          const float* u, float* dx);
+                          const float* u, float* dx,
+                          ImageLayout layout = ImageLayout::kBlocked);
 
 // Overwrites dweight and, unless it is nullptr, dbias (both plain).
 void WinogradBackwardWeight(const ConvProblem& p, const float* x, const float* dy,
-                            float* dweight, float* dbias);
+                            float* dweight, float* dbias,
+                            ImageLayout layout = ImageLayout::kBlocked);
 
 }  // namespace plait::cpu
 

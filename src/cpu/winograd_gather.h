@@ -1,4 +1,4 @@
-// Reads tiles of blocked images into Winograd's values, for the Highway target at hand.
+// Reads tiles of images into Winograd's values, for the Highway target at hand.
 //
 // Included once for each target, after hwy/foreach_target.h.
 
@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "cpu/gemm_pack.h"
 #include "cpu/gemm_tile.h"
 #include "cpu/winograd_plan.h"
 #include "cpu/winograd_transform.h"
@@ -31,47 +32,115 @@ struct Values {
   int64_t stride;
 };
 
-// The values of `n` tiles from the number `first` on of one block of channels: those of
-// a point side by side at `to`, the points' `stride` apart.
-HWY_NOINLINE inline void GatherData(const WinogradPass& p, const float* x,
-                                    int64_t blocks, int64_t block, int64_t first,
-                                    int64_t n, float* to, int64_t stride) {
-  const int64_t row = p.in_w * kBlock;
-  WinogradTile tile(p, first);
-  for (int64_t i = 0; i < n; ++i, tile.Next(p), to += kBlock) {
-    const float* plane = x + (tile.n * blocks + block) * p.in_h * row;
-    const int64_t top = tile.y * kOut - p.pad_h, left = tile.x * kOut - p.pad_w;
-    Pixels pixels;
-    const float* from = plane + top * row + left * kBlock;
-    for (int64_t k = 0; k < kIn; ++k) {
-      pixels.row[k] = top + k >= 0 && top + k < p.in_h ? from + k * row : nullptr;
-    }
-    pixels.first = static_cast<int>(std::max<int64_t>(0, -left));
-    pixels.last = static_cast<int>(std::min<int64_t>(kIn, p.in_w - left));
-    if (top >= 0 && left >= 0 && top + kIn <= p.in_h && left + kIn <= p.in_w) {
-      DataTile<true>(pixels, to, stride);
-    } else {
-      DataTile<false>(pixels, to, stride);
-    }
+// Images as a pass reads them.
+struct Images {
+  const float* data;
+  int64_t channels, h, w;
+  bool plain;
+  int64_t Blocks() const { return CeilDiv(channels, kBlock); }
+  // The block's plane of image n; of plain images that of the block's first channel.
+  const float* Plane(int64_t n, int64_t block) const {
+    return plain ? data + (n * channels + block * kBlock) * h * w
+                 : data + (n * Blocks() + block) * h * w * kBlock;
+  }
+};
+
+// Tiles side by side that are worked on at a time, and a buffer for their pixels.
+constexpr int64_t kRun = 12;
+constexpr int64_t kRunPixels = kIn * (kRun * kOut + kIn - kOut);
+
+// Where the pixels of a run of tiles are, from the first tile's first one on.
+struct RunPixels {
+  const float* data;
+  int64_t row;
+};
+
+// Plain images are blocked here, `rows` x `columns` pixels from (top, left) on as far
+// as they exist, into `buffer`.
+inline RunPixels FindRun(const Images& x, int64_t n, int64_t block, int64_t top,
+                         int64_t left, int64_t rows, int64_t columns, float* buffer) {
+  const float* plane = x.Plane(n, block);
+  if (!x.plain) return {plane + (top * x.w + left) * kBlock, x.w * kBlock};
+  const int64_t c0 = std::max<int64_t>(0, -left), c1 = std::min(columns, x.w - left);
+  const int64_t channels = std::min(kBlock, x.channels - block * kBlock);
+  const int64_t r1 = std::min(rows, x.h - top);
+  for (int64_t r = std::max<int64_t>(0, -top); c0 < c1 && r < r1; ++r) {
+    Pack(Operand<float>{plane + (top + r) * x.w + left + c0, x.h * x.w, 1}, channels,
+         c1 - c0, kBlock, buffer + (r * columns + c0) * kBlock);
+  }
+  return {buffer, columns * kBlock};
+}
+
+// to[p * width + i] = from[i * kBlock + p] for i < n and p < k.
+inline void Transpose(const float* from, int64_t n, int64_t k, int64_t width,
+                      float* to) {
+  int64_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  i = TransposeRows(Tag(), from, kBlock, n, k, width, to);
+#endif
+  for (int64_t p = 0; p < k; ++p) {
+    for (int64_t r = i; r < n; ++r) to[p * width + r] = from[r * kBlock + p];
   }
 }
 
-// The same of dy. Writes the sums of dy's channels to `sums`.
-HWY_NOINLINE inline void GatherGradient(const WinogradPass& p, const float* dy,
-                                        int64_t blocks, int64_t block, int64_t first,
-                                        int64_t n, float* to, int64_t stride,
-                                        float* sums) {
-  const Tag d;
-  const int64_t row = p.out_w * kBlock;
-  V sum = hn::Zero(d);
-  WinogradTile tile(p, first);
-  for (int64_t i = 0; i < n; ++i, tile.Next(p), to += kBlock) {
-    const float* from = dy +
-                        ((tile.n * blocks + block) * p.out_h + tile.y * kOut) * row +
-                        tile.x * kOut * kBlock;
-    const int64_t h = p.out_h - tile.y * kOut, w = p.out_w - tile.x * kOut;
-    sum = hn::Add(sum, GradientTile(from, row, h, w, to, stride));
+// Calls f(tile, done, run) for runs of the `n` tiles from the number `first` on.
+template <class F>
+HWY_INLINE void ForEachRun(const WinogradPass& p, int64_t first, int64_t n, F&& f) {
+  for (int64_t done = 0; done < n;) {
+    const WinogradTile tile(p, first + done);
+    const int64_t run = std::min({n - done, p.tiles_w - tile.x, kRun});
+    f(tile, done, run);
+    done += run;
   }
+}
+
+// The values of `n` tiles from the number `first` on of one block of channels: those of
+// a point side by side at `to`, the points' `stride` apart.
+HWY_NOINLINE inline void GatherData(const WinogradPass& p, const Images& x,
+                                    int64_t block, int64_t first, int64_t n, float* to,
+                                    int64_t stride) {
+  HWY_ALIGN float buffer[kRunPixels * kBlock];
+  ForEachRun(p, first, n, [&](const WinogradTile& tile, int64_t, int64_t run) HWY_ATTR {
+    const int64_t top = tile.y * kOut - p.pad_h;
+    int64_t left = tile.x * kOut - p.pad_w;
+    const RunPixels pixels =
+        FindRun(x, tile.n, block, top, left, kIn, run * kOut + kIn - kOut, buffer);
+    const float* from = pixels.data;
+    for (int64_t t = 0; t < run; ++t) {
+      Pixels in;
+      for (int64_t k = 0; k < kIn; ++k) {
+        in.row[k] = top + k >= 0 && top + k < x.h ? from + k * pixels.row : nullptr;
+      }
+      in.first = static_cast<int>(std::max<int64_t>(0, -left));
+      in.last = static_cast<int>(std::min<int64_t>(kIn, x.w - left));
+      if (top >= 0 && left >= 0 && top + kIn <= x.h && left + kIn <= x.w) {
+        DataTile<true>(in, to, stride);
+      } else {
+        DataTile<false>(in, to, stride);
+      }
+      left += kOut;
+      from += kOut * kBlock;
+      to += kBlock;
+    }
+  });
+}
+
+// The same of dy. Writes the sums of dy's channels to `sums`.
+HWY_NOINLINE inline void GatherGradient(const WinogradPass& p, const Images& dy,
+                                        int64_t block, int64_t first, int64_t n,
+                                        float* to, int64_t stride, float* sums) {
+  HWY_ALIGN float buffer[kRunPixels * kBlock];
+  const Tag d;
+  V sum = hn::Zero(d);
+  ForEachRun(p, first, n, [&](const WinogradTile& tile, int64_t, int64_t run) HWY_ATTR {
+    const int64_t top = tile.y * kOut, left = tile.x * kOut;
+    const RunPixels pixels =
+        FindRun(dy, tile.n, block, top, left, kOut, run * kOut, buffer);
+    for (int64_t t = 0; t < run; ++t, to += kBlock) {
+      sum = hn::Add(sum, GradientTile(pixels.data + t * kOut * kBlock, pixels.row,
+                                      dy.h - top, dy.w - left - t * kOut, to, stride));
+    }
+  });
   hn::StoreU(sum, d, sums);
 }
 

@@ -72,7 +72,7 @@ class Convolution {
   explicit Convolution(const WinogradCall& c)
       : c_(c), p_(c.problem, c.kind), plan_(kBlock, p_.in, p_.out), u_(c.u) {
     const int64_t size = p_.batch * plan_.out_blocks * p_.out_h * p_.out_w * kBlock;
-    stream_ = size >= kLargeResult &&
+    stream_ = !c.plain && size >= kLargeResult &&
               reinterpret_cast<uintptr_t>(c.y) % (kBlock * sizeof(float)) == 0;
   }
 
@@ -128,11 +128,12 @@ class Convolution {
   void Strip(int64_t first, int64_t count, float* v) {
     const RowPanels rows(count);
     const Values values{v, Values::Stride(count * plan_.in_blocks)};
+    const Images x{c_.x, p_.in, p_.in_h, p_.in_w, c_.plain};
     ParallelFor(plan_.in_blocks * rows.count, 8, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t panel = i % rows.count, block = i / rows.count;
         const int64_t row = rows.First(panel), n = rows.Rows(panel);
-        GatherData(p_, c_.x, plan_.in_blocks, block, first + row, n,
+        GatherData(p_, x, block, first + row, n,
                    v + (row * plan_.in_blocks + block * n) * kBlock, values.stride);
       }
     });
@@ -192,17 +193,29 @@ class Convolution {
   }
   void FinishBlock(const Part& part, int64_t block, int64_t width,
                    const Values& m) const {
-    const int64_t row = p_.out_w * kBlock, plane = p_.out_h * row;
-    WinogradTile tile(p_, part.tile + part.Begin());
-    for (int64_t i = 0; i < part.Tiles(); ++i, tile.Next(p_)) {
-      const int64_t at = (tile.n * plan_.out_blocks + block) * plane +
-                         tile.y * kOut * row + tile.x * kOut * kBlock;
-      const Finish finish{bias_ + block * kBlock,
-                          c_.sum != nullptr ? c_.sum + at : nullptr, c_.relu, stream_,
-                          p_.out - block * kBlock};
-      FinishTile(m.data + i * width, m.stride, finish, p_.out_h - tile.y * kOut,
-                 p_.out_w - tile.x * kOut, c_.y + at, row);
-    }
+    HWY_ALIGN float buffer[kRunPixels * kBlock];
+    const int64_t size = p_.out_h * p_.out_w;
+    const int64_t channels = std::min(kBlock, p_.out - block * kBlock);
+    Finish finish{bias_ + block * kBlock, nullptr, c_.relu, stream_, channels};
+    const auto run = [&](const WinogradTile& tile, int64_t done, int64_t n) HWY_ATTR {
+      const int64_t top = tile.y * kOut, left = tile.x * kOut;
+      const int64_t first = tile.n * plan_.out_blocks + block;
+      const int64_t at = (first * size + top * p_.out_w + left) * kBlock;
+      const int64_t row = (c_.plain ? n * kOut : p_.out_w) * kBlock;
+      float* const y = c_.plain ? buffer : c_.y + at;
+      for (int64_t t = 0; t < n; ++t) {
+        if (c_.sum != nullptr) finish.sum = c_.sum + at + t * kOut * kBlock;
+        FinishTile(m.data + (done + t) * width, m.stride, finish, p_.out_h - top,
+                   p_.out_w - left - t * kOut, y + t * kOut * kBlock, row);
+      }
+      for (int64_t r = 0; c_.plain && r < std::min<int64_t>(kOut, p_.out_h - top);
+           ++r) {
+        Transpose(buffer + r * row, std::min(n * kOut, p_.out_w - left), channels, size,
+                  c_.y + (tile.n * p_.out + block * kBlock) * size +
+                      (top + r) * p_.out_w + left);
+      }
+    };
+    ForEachRun(p_, part.tile + part.Begin(), part.Tiles(), run);
   }
 
   const WinogradCall& c_;
@@ -236,13 +249,15 @@ void Run(const WinogradCall& call) {
 
 void WinogradForward(const ConvProblem& p, const float* x, const float* weight,
                      const float* u, const float* bias, const float* sum, bool relu,
-                     float* y) {
-  kernel::Run({p, ConvPass::kForward, x, weight, u, bias, sum, relu, y});
+                     float* y, ImageLayout layout) {
+  kernel::Run({p, ConvPass::kForward, layout == ImageLayout::kPlain, x, weight, u, bias,
+               sum, relu, y});
 }
 
 void WinogradBackwardData(const ConvProblem& p, const float* dy, const float* weight,
-                          const float* u, float* dx) {
-  kernel::Run({p, ConvPass::kBackwardData, dy, weight, u, nullptr, nullptr, false, dx});
+                          const float* u, float* dx, ImageLayout layout) {
+  kernel::Run({p, ConvPass::kBackwardData, layout == ImageLayout::kPlain, dy, weight, u,
+               nullptr, nullptr, false, dx});
 }
 
 }  // namespace plait::cpu

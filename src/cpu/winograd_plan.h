@@ -14,6 +14,7 @@ namespace plait::cpu {
 struct WinogradCall {
   const ConvProblem& problem;
   ConvPass kind;
+  bool plain;  // x and y
   const float *x, *weight, *u, *bias, *sum;
   bool relu;
   float* y;

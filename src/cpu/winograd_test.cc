@@ -169,6 +169,11 @@ TEST(Winograd, ForwardEqualsThePlainLoop) {
       y.Fill(NAN);
       WinogradForward(c.p, x.data(), nullptr, u.data(), bias, nullptr, true, y.data());
       ExpectNear(y.Plain(), Relu(biased), kTolerance, "relu(y + bias)");
+
+      std::vector<float> plain_y(c.b.dy.size(), NAN);
+      WinogradForward(c.p, c.b.x.data(), nullptr, u.data(), bias, nullptr, true,
+                      plain_y.data(), ImageLayout::kPlain);
+      EXPECT_EQ(plain_y, y.Plain());
     };
   });
 }
@@ -187,6 +192,11 @@ TEST(Winograd, BackwardDataEqualsThePlainLoop) {
       WinogradBackwardData(c.p, dy.data(), nullptr, u.data(), dx.data());
       ExpectNear(dx.Plain(), expected, kTolerance, "dx");
       dx.ExpectZerosBeyondTheChannels();
+
+      std::vector<float> plain_dx(c.b.x.size(), NAN);
+      WinogradBackwardData(c.p, c.b.dy.data(), nullptr, u.data(), plain_dx.data(),
+                           ImageLayout::kPlain);
+      EXPECT_EQ(plain_dx, dx.Plain());
     };
   });
 }
@@ -206,6 +216,11 @@ TEST(Winograd, BackwardWeightEqualsThePlainLoop) {
       WinogradBackwardWeight(c.p, x.data(), dy.data(), dw.data(), db.data());
       ExpectNear(dw, weight, kTolerance, "dweight");
       ExpectNear(db, bias, kTolerance, "dbias");
+      std::vector<float> plain_dw(weight.size(), NAN), plain_db(bias.size(), NAN);
+      WinogradBackwardWeight(c.p, c.b.x.data(), c.b.dy.data(), plain_dw.data(),
+                             plain_db.data(), ImageLayout::kPlain);
+      EXPECT_EQ(plain_dw, dw);
+      EXPECT_EQ(plain_db, db);
       std::fill(dw.begin(), dw.end(), NAN);
       WinogradBackwardWeight(c.p, x.data(), dy.data(), dw.data(), nullptr);
       ExpectNear(dw, weight, kTolerance, "dweight without dbias");

@@ -76,25 +76,14 @@ HWY_NOINLINE void SumProducts(int64_t n, const float* HWY_RESTRICT v,
   }
 }
 
-// to[p * width + i] = from[i * kBlock + p] for i < n and p < k.
-void Transpose(const float* from, int64_t n, int64_t k, int64_t width, float* to) {
-  int64_t i = 0;
-#if HWY_TARGET != HWY_SCALAR
-  i = TransposeRows(Tag(), from, kBlock, n, k, width, to);
-#endif
-  for (int64_t p = 0; p < k; ++p) {
-    for (int64_t r = i; r < n; ++r) to[p * width + r] = from[r * kBlock + p];
-  }
-}
-
 class WeightGradient {
  public:
   WeightGradient(const ConvProblem& p, const float* x, const float* dy, float* dweight,
-                 float* dbias)
+                 float* dbias, bool plain)
       : p_(p, ConvPass::kForward),
         plan_(kBlock, p_.in, p_.out),
-        x_(x),
-        dy_(dy),
+        x_{x, p_.in, p_.in_h, p_.in_w, plain},
+        dy_{dy, p_.out, p_.out_h, p_.out_w, plain},
         dweight_(dweight),
         dbias_(dbias),
         sums_(CeilDiv(p_.Tiles(), SumTiles(plan_))),
@@ -184,12 +173,10 @@ class WeightGradient {
         if (block < 0) {
           const int64_t in = block + plan_.in_blocks;
           const Values v = XValues(slot, n);
-          GatherData(p_, x_, plan_.in_blocks, in, tile, n, v.data + in * n * kBlock,
-                     v.stride);
+          GatherData(p_, x_, in, tile, n, v.data + in * n * kBlock, v.stride);
         } else {
           const Values v = DyValues(slot, n);
-          GatherGradient(p_, dy_, plan_.out_blocks, block, tile, n,
-                         v.data + block * n * kBlock, v.stride,
+          GatherGradient(p_, dy_, block, tile, n, v.data + block * n * kBlock, v.stride,
                          channel_sums_ + (slot * plan_.out_blocks + block) * kBlock);
         }
       }
@@ -253,7 +240,7 @@ class WeightGradient {
 
   const WinogradPass p_;
   const WinogradFilterPlan plan_;
-  const float *const x_, *const dy_;
+  const Images x_, dy_;
   float *const dweight_, *const dbias_;
   const int64_t sums_, tiles_;          // sums, and tiles of the longest one
   const int64_t x_values_, dy_values_;  // of a sum
@@ -268,8 +255,8 @@ class WeightGradient {
 }  // namespace winograd
 
 void WinogradWeightGradient(const ConvProblem& p, const float* x, const float* dy,
-                            float* dweight, float* dbias) {
-  winograd::WeightGradient(p, x, dy, dweight, dbias).Run();
+                            float* dweight, float* dbias, bool plain) {
+  winograd::WeightGradient(p, x, dy, dweight, dbias, plain).Run();
 }
 
 }  // namespace HWY_NAMESPACE
@@ -282,15 +269,15 @@ namespace kernel {
 
 HWY_EXPORT(WinogradWeightGradient);
 void RunWeightGradient(const ConvProblem& p, const float* x, const float* dy,
-                       float* dweight, float* dbias) {
-  HWY_DYNAMIC_DISPATCH(WinogradWeightGradient)(p, x, dy, dweight, dbias);
+                       float* dweight, float* dbias, bool plain) {
+  HWY_DYNAMIC_DISPATCH(WinogradWeightGradient)(p, x, dy, dweight, dbias, plain);
 }
 
 }  // namespace kernel
 
 void WinogradBackwardWeight(const ConvProblem& p, const float* x, const float* dy,
-                            float* dweight, float* dbias) {
-  kernel::RunWeightGradient(p, x, dy, dweight, dbias);
+                            float* dweight, float* dbias, ImageLayout layout) {
+  kernel::RunWeightGradient(p, x, dy, dweight, dbias, layout == ImageLayout::kPlain);
 }
 
 }  // namespace plait::cpu
