@@ -11,6 +11,7 @@
 #include "cpu/conv_kernel.h"
 #include "cpu/pointwise.h"
 #include "cpu/scratch.h"
+#include "cpu/winograd.h"
 #ifdef PLAIT_USE_ONEDNN
 #include "cpu/onednn/conv.h"
 #endif
@@ -183,15 +184,13 @@ int64_t YOfSample(const ConvProblem& p) {
   return p.out_channels * p.OutSize();
 }
 
-// oneDNN wants copies of x and y in its own layouts, and Winograd 36 numbers for each
-// 16 of them. Large arrays are worked on in parts of the batch, so that these copies
-// stay in memory that is warm and small beside the arrays.
+// oneDNN wants copies of x and y in its own layouts. Large arrays are worked on in
+// parts of the batch, so that these copies stay in memory that is warm and small beside
+// the arrays.
 template <typename T, typename F>
 void InParts(const ConvProblem& p, ConvPass pass, ConvAlgorithm algorithm, F&& run) {
   constexpr double kScratch = 40 << 20;
-  const double factor = algorithm == ConvAlgorithm::kWinograd ? 3.25 : 1;
-  const double sample =
-      factor * sizeof(T) * static_cast<double>(XOfSample(p) + YOfSample(p));
+  const double sample = sizeof(T) * static_cast<double>(XOfSample(p) + YOfSample(p));
   int64_t step =
       std::clamp<int64_t>(static_cast<int64_t>(kScratch / sample), 1, p.batch);
   while (p.batch % step != 0) --step;
@@ -250,18 +249,24 @@ template <typename T>
 void ConvForward(const ConvProblem& p, const T* x, const T* weight, const T* bias,
                  bool relu, T* y, ConvAlgorithm algorithm) {
   if (Empty(p)) return FillBias(p, bias, relu, y);
-#ifdef PLAIT_USE_ONEDNN
   if constexpr (kDirect<T>) {
     const ConvAlgorithm chosen = ChooseConv<T>(p, ConvPass::kForward, algorithm);
-    if (chosen != ConvAlgorithm::kGemm) {
+    if constexpr (std::is_same_v<T, float>) {
+      if (chosen == ConvAlgorithm::kWinograd) {
+        return WinogradForward(p, x, weight, nullptr, bias, nullptr, relu, y,
+                               ImageLayout::kPlain);
+      }
+    }
+#ifdef PLAIT_USE_ONEDNN
+    if (chosen == ConvAlgorithm::kDirect) {
       return InParts<T>(
           p, ConvPass::kForward, chosen, [&](const ConvProblem& part, int64_t first) {
             onednn::ConvForward(part, kDTypeOf<T>, chosen, {}, x + first * XOfSample(p),
                                 weight, bias, relu, y + first * YOfSample(p));
           });
     }
-  }
 #endif
+  }
   if constexpr (kHalf<T>) {
     HalfForward(p, x, weight, bias, relu, y, algorithm);
   } else {
@@ -276,10 +281,15 @@ void ConvBackwardData(const ConvProblem& p, const T* dy, const T* weight, T* dx,
     std::fill_n(dx, p.batch * p.in_channels * p.InSize(), T(0));
     return;
   }
-#ifdef PLAIT_USE_ONEDNN
   if constexpr (kDirect<T>) {
     const ConvAlgorithm chosen = ChooseConv<T>(p, ConvPass::kBackwardData, algorithm);
-    if (chosen != ConvAlgorithm::kGemm) {
+    if constexpr (std::is_same_v<T, float>) {
+      if (chosen == ConvAlgorithm::kWinograd) {
+        return WinogradBackwardData(p, dy, weight, nullptr, dx, ImageLayout::kPlain);
+      }
+    }
+#ifdef PLAIT_USE_ONEDNN
+    if (chosen == ConvAlgorithm::kDirect) {
       return InParts<T>(p, ConvPass::kBackwardData, chosen,
                         [&](const ConvProblem& part, int64_t first) {
                           onednn::ConvBackwardData(part, kDTypeOf<T>, chosen, {},
@@ -287,8 +297,8 @@ void ConvBackwardData(const ConvProblem& p, const T* dy, const T* weight, T* dx,
                                                    dx + first * XOfSample(p));
                         });
     }
-  }
 #endif
+  }
   if constexpr (kHalf<T>) {
     HalfBackwardData(p, dy, weight, dx, algorithm);
   } else {
@@ -300,10 +310,15 @@ template <typename T>
 void ConvBackwardWeight(const ConvProblem& p, const T* x, const T* dy, T* dweight,
                         T* dbias, ConvAlgorithm algorithm) {
   if (Empty(p)) return EmptyBackwardWeight(p, dy, dweight, dbias);
-#ifdef PLAIT_USE_ONEDNN
   if constexpr (kDirect<T>) {
     const ConvAlgorithm chosen = ChooseConv<T>(p, ConvPass::kBackwardWeight, algorithm);
-    if (chosen != ConvAlgorithm::kGemm) {
+    if constexpr (std::is_same_v<T, float>) {
+      if (chosen == ConvAlgorithm::kWinograd) {
+        return WinogradBackwardWeight(p, x, dy, dweight, dbias, ImageLayout::kPlain);
+      }
+    }
+#ifdef PLAIT_USE_ONEDNN
+    if (chosen == ConvAlgorithm::kDirect) {
       WeightSum<T> sum(p, dweight, dbias);
       InParts<T>(p, ConvPass::kBackwardWeight, chosen,
                  [&](const ConvProblem& part, int64_t first) {
@@ -314,8 +329,8 @@ void ConvBackwardWeight(const ConvProblem& p, const T* x, const T* dy, T* dweigh
                  });
       return;
     }
-  }
 #endif
+  }
   if constexpr (kHalf<T>) {
     HalfBackwardWeight(p, x, dy, dweight, dbias, algorithm);
   } else {

@@ -48,7 +48,7 @@ ConvProblem MakeConvProblem(std::span<const int64_t> x, int64_t out_channels,
 enum class ConvAlgorithm : uint8_t {
   kAuto,      // the fastest by a table that was measured
   kDirect,    // oneDNN, blocked layouts
-  kWinograd,  // oneDNN F(4, 3): 3 x 3, stride 1, float; a little less exact
+  kWinograd,  // F(4, 3) of winograd.h: 3 x 3, stride 1, float; a little less exact
   kGemm,      // our own kernel
 };
 

@@ -1,18 +1,40 @@
 // Which kernel is the fastest for a convolution.
 
+#include <algorithm>
 #include <type_traits>
 
 #include "base/dtype.h"
 #include "cpu/conv.h"
+#include "cpu/winograd.h"
 #ifdef PLAIT_USE_ONEDNN
 #include "cpu/onednn/conv.h"
 #endif
 
 namespace plait::cpu {
 
-#ifdef PLAIT_USE_ONEDNN
 namespace {
 
+// Winograd's transforms want channels that fill the blocks and more than a few tiles,
+// those of filters and of their gradients most of all.
+bool WinogradWins(const ConvProblem& p, ConvPass pass) {
+  const int64_t block = WinogradBlock(), h = p.Out(1), w = p.Out(2);
+  const auto blocks = [=](int64_t n) { return (n + block - 1) / block * block; };
+  const double waste =
+      static_cast<double>(blocks(p.in_channels) * blocks(p.out_channels)) /
+      static_cast<double>(p.in_channels * p.out_channels);
+  const int64_t tiles = p.batch * ((h + 3) / 4) * ((w + 3) / 4);
+  return p.in_channels >= 12 && p.out_channels >= 12 && waste <= 2.5 &&
+         std::min(h, w) >= 4 && tiles >= (pass == ConvPass::kBackwardWeight ? 8 : 4);
+}
+
+template <typename T>
+bool ChoosesWinograd(const ConvProblem& p, ConvPass pass, ConvAlgorithm asked) {
+  if (std::is_same_v<T, Bfloat16> || !HasWinograd(p)) return false;
+  return asked == ConvAlgorithm::kWinograd ||
+         (asked == ConvAlgorithm::kAuto && WinogradWins(p, pass));
+}
+
+#ifdef PLAIT_USE_ONEDNN
 template <typename T>
 constexpr DType DirectDType() {
   return std::is_same_v<T, Bfloat16> ? DType::kBfloat16 : DType::kFloat32;
@@ -40,15 +62,6 @@ struct Layer {
   double waste;
   bool pointwise = true, strided = false, depthwise;
 };
-
-// F(4, 3) multiplies half as often, but transforms filters and images; few pixels do
-// not pay for the filters, few channels not for the images.
-bool WinogradWins(const ConvProblem& p) {
-  const Layer layer(p);
-  return p.rank == 2 && p.groups == 1 && p.kernel[1] == 3 && p.kernel[2] == 3 &&
-         !layer.strided && layer.in >= 32 && layer.out >= 32 && layer.pixels >= 1000 &&
-         layer.waste <= 1.5;
-}
 
 // Our own kernel needs no reorder and wastes nothing on odd channels; oneDNN's is a
 // tenth faster where both do not matter, and has better ways for strides.
@@ -84,43 +97,27 @@ bool Bfloat16DirectWins(const ConvProblem& p, ConvPass pass) {
   return false;
 }
 
-// The gradients of very many filters take more memory than they save time: 36 numbers
-// for each filter and each thread, twice.
-bool WinogradIsSmall(const ConvProblem& p, ConvPass pass) {
-  constexpr int64_t kMostFilters = 1 << 17;
-  return pass != ConvPass::kBackwardWeight ||
-         p.in_channels * p.out_channels <= kMostFilters;
-}
-
 template <typename T>
-bool Wins(ConvAlgorithm algorithm, const ConvProblem& p, ConvPass pass) {
-  if (algorithm == ConvAlgorithm::kWinograd) {
-    return !std::is_same_v<T, Bfloat16> && WinogradWins(p) && WinogradIsSmall(p, pass);
-  }
-  return std::is_same_v<T, Bfloat16> ? Bfloat16DirectWins(p, pass)
-                                     : DirectWins(p, pass);
+bool ChoosesDirect(const ConvProblem& p, ConvPass pass, ConvAlgorithm asked) {
+  const bool wanted = asked == ConvAlgorithm::kDirect ||
+                      (asked == ConvAlgorithm::kAuto &&
+                       (std::is_same_v<T, Bfloat16> ? Bfloat16DirectWins(p, pass)
+                                                    : DirectWins(p, pass)));
+  return wanted && onednn::HasConv(p, DirectDType<T>(), pass, ConvAlgorithm::kDirect);
 }
-}  // namespace
 #endif
+
+}  // namespace
 
 template <typename T>
 ConvAlgorithm ChooseConv(const ConvProblem& p, ConvPass pass, ConvAlgorithm asked) {
-#ifdef PLAIT_USE_ONEDNN
   if constexpr (!std::is_same_v<T, double>) {
-    if (asked == ConvAlgorithm::kGemm || p.Work() == 0) return ConvAlgorithm::kGemm;
-    if (asked != ConvAlgorithm::kAuto) {
-      return onednn::HasConv(p, DirectDType<T>(), pass, asked) ? asked
-                                                               : ConvAlgorithm::kGemm;
-    }
-    for (const ConvAlgorithm algorithm :
-         {ConvAlgorithm::kWinograd, ConvAlgorithm::kDirect}) {
-      if (Wins<T>(algorithm, p, pass) &&
-          onednn::HasConv(p, DirectDType<T>(), pass, algorithm)) {
-        return algorithm;
-      }
-    }
-  }
+    if (p.Work() == 0) return ConvAlgorithm::kGemm;
+    if (ChoosesWinograd<T>(p, pass, asked)) return ConvAlgorithm::kWinograd;
+#ifdef PLAIT_USE_ONEDNN
+    if (ChoosesDirect<T>(p, pass, asked)) return ConvAlgorithm::kDirect;
 #endif
+  }
   (void)p;
   (void)pass;
   (void)asked;

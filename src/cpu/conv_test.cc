@@ -63,6 +63,28 @@ TEST(Conv, OwnKernelEqualsThePlainLoopInEveryPass) {
   });
 }
 
+TEST(Conv, WinogradEqualsThePlainLoop) {
+  for (const ConvProblem& p :
+       {Plain(2, 32, 17, 18, 32, 3, 1, 1), Plain(1, 40, 13, 14, 40, 3, 1, 1),
+        Plain(1, 32, 12, 12, 64, 3), Plain(1, 3, 5, 5, 2, 3, 1, 2)}) {
+    EXPECT_EQ(ChooseConv<float>(p, ConvPass::kForward, ConvAlgorithm::kWinograd),
+              ConvAlgorithm::kWinograd);
+    for (const int threads : {1, 2}) {
+      ExpectAllPasses<float>(p, ConvAlgorithm::kWinograd, 5e-6, threads);
+    }
+  }
+}
+
+TEST(Conv, ChoosesWinogradWhereItSuits) {
+  const auto choice = [](const ConvProblem& p) {
+    return ChooseConv<float>(p, ConvPass::kBackwardWeight);
+  };
+  EXPECT_EQ(choice(Plain(8, 64, 56, 56, 64, 3, 1, 1)), ConvAlgorithm::kWinograd);
+  EXPECT_NE(choice(Plain(1, 64, 4, 4, 64, 3, 1, 1)), ConvAlgorithm::kWinograd);
+  EXPECT_NE(choice(Plain(8, 3, 56, 56, 64, 3, 1, 1)), ConvAlgorithm::kWinograd);
+  EXPECT_NE(choice(Plain(8, 64, 56, 56, 64, 3, 2, 1)), ConvAlgorithm::kWinograd);
+}
+
 TEST(Conv, AutomaticChoiceEqualsThePlainLoop) {
   for (const ConvProblem& p : Problems()) {
     ExpectAllPasses<float>(p, ConvAlgorithm::kAuto, 2e-5, 2);

@@ -263,6 +263,6 @@ def test_a_small_network_trains_the_same_hybridized():
     check(
         lambda: vision.resnet18_v1(classes=3, thumbnail=True),
         x(2, 3, 32, 32),
-        rtol=2e-2,
+        rtol=5e-2,
         as_vectors=True,
     )

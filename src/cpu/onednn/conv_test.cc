@@ -40,16 +40,6 @@ TEST(OneDnnConv, DirectEqualsThePlainLoop) {
   }
 }
 
-TEST(OneDnnConv, WinogradEqualsThePlainLoop) {
-  for (const ConvProblem& p :
-       {Plain(2, 32, 17, 18, 32, 3, 1, 1), Plain(1, 40, 13, 14, 40, 3, 1, 1),
-        Plain(1, 32, 12, 12, 64, 3)}) {
-    for (const int threads : {1, 2}) {
-      ExpectAllPasses<float>(p, ConvAlgorithm::kWinograd, 1e-4, threads);
-    }
-  }
-}
-
 TEST(OneDnnConv, KeepsItsBitsWhenCalledAgainAndFromAnotherThread) {
   const ConvProblem p = Plain(2, 32, 17, 18, 32, 3, 1, 1);
   const Buffers<float> b(p);
@@ -78,8 +68,8 @@ TEST(OneDnnConv, PreferredLayoutsGiveWhatPlainOnesGive) {
       const ConvDims dims(p);
       const ConvLayouts want = PreferredLayouts(p, f32, ConvPass::kForward, algorithm);
       std::vector<float> plain(b.dy.size()), back(b.dy.size());
-      cpu::ConvForward<float>(p, b.x.data(), b.weight.data(), b.bias.data(), true,
-                              plain.data(), algorithm);
+      ConvForward(p, f32, algorithm, {}, b.x.data(), b.weight.data(), b.bias.data(),
+                  true, plain.data());
 
       std::vector<float> x(LayoutBytes(want.x, dims.X(), f32) / sizeof(float));
       std::vector<float> w(LayoutBytes(want.weight, dims.Weight(), f32) /
