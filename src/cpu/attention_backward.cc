@@ -39,6 +39,19 @@ HWY_INLINE void WeightsBackward(T* x, T* g, int64_t n, T log_sum, T delta) {
   }
 }
 
+template <typename T>
+HWY_INLINE T Dot(const T* x, const T* y, int64_t n) {
+  const TileTag<T> d;
+  auto sum = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + kLanes<T> <= n; i += kLanes<T>) {
+    sum = hn::MulAdd(hn::LoadU(d, x + i), hn::LoadU(d, y + i), sum);
+  }
+  T total = hn::GetLane(hn::SumOfLanes(d, sum));
+  for (; i < n; ++i) total += x[i] * y[i];
+  return total;
+}
+
 // One thread's memory, and its work on some keys of one head.
 template <typename S>
 class Backward {
@@ -113,13 +126,9 @@ class Backward {
   // The sum of y dy for each query: what the normalisation takes off.
   void Deltas(int64_t b, int64_t h) {
     for (int64_t i = 0; i < p_.queries; ++i) {
-      const S *y = RowsAt<const S>(arrays_.y, b, h, i),
-              *dy = RowsAt<const S>(arrays_.dy, b, h, i);
-      T sum = 0;
-      for (int64_t d = 0; d < p_.value_size; ++d) {
-        sum += static_cast<T>(y[d]) * static_cast<T>(dy[d]);
-      }
-      deltas_[i] = sum;
+      CopyRow(RowsAt<const S>(arrays_.y, b, h, i), p_.value_size, T(1), dy_left_);
+      CopyRow(RowsAt<const S>(arrays_.dy, b, h, i), p_.value_size, T(1), dy_);
+      deltas_[i] = Dot(dy_left_, dy_, p_.value_size);
     }
   }
 

@@ -50,12 +50,46 @@ int64_t Padded(int64_t n) {
   return CeilDiv(n, kLanes<T>) * kLanes<T>;
 }
 
+// to[d] = factor * x[d], and the other way round. The compiler makes vectors of the
+// loops, but for float16.
+template <typename S, typename T>
+HWY_INLINE void CopyRow(const S* x, int64_t n, T factor, T* to) {
+  int64_t d = 0;
+#if PLAIT_HAVE_VECTORS
+  if constexpr (std::is_same_v<S, Float16>) {
+    const TileTag<float> wide;
+    const hn::Rebind<hwy::float16_t, TileTag<float>> half;
+    for (; d + kLanes<float> <= n; d += kLanes<float>) {
+      const auto v = hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(x + d));
+      hn::StoreU(hn::Mul(hn::PromoteTo(wide, v), hn::Set(wide, factor)), wide, to + d);
+    }
+  }
+#endif
+  for (; d < n; ++d) to[d] = static_cast<T>(x[d]) * factor;
+}
+template <typename S, typename T>
+HWY_INLINE void WriteRow(const T* x, int64_t n, T factor, S* to) {
+  int64_t d = 0;
+#if PLAIT_HAVE_VECTORS
+  if constexpr (std::is_same_v<S, Float16>) {
+    const TileTag<float> wide;
+    const hn::Rebind<hwy::float16_t, TileTag<float>> half;
+    for (; d + kLanes<float> <= n; d += kLanes<float>) {
+      const auto v = hn::Mul(hn::LoadU(wide, x + d), hn::Set(wide, factor));
+      hn::StoreU(hn::DemoteTo(half, v), half,
+                 reinterpret_cast<hwy::float16_t*>(to + d));
+    }
+  }
+#endif
+  for (; d < n; ++d) to[d] = static_cast<S>(x[d] * factor);
+}
+
 // to[i * width + d] = factor * row i of x. Elements behind the rows' end are 0.
 template <typename S, typename T>
 void CopyRows(const S* x, int64_t row, int64_t n, int64_t size, int64_t width, T factor,
               T* to) {
   for (int64_t i = 0; i < n; ++i, x += row, to += width) {
-    for (int64_t d = 0; d < size; ++d) to[d] = static_cast<T>(x[d]) * factor;
+    CopyRow(x, size, factor, to);
     for (int64_t d = size; d < width; ++d) to[d] = 0;
   }
 }
@@ -64,8 +98,7 @@ template <typename S, typename T, typename F>
 void WriteRows(const T* x, int64_t width, int64_t n, int64_t size, S* to, int64_t row,
                F&& factor) {
   for (int64_t i = 0; i < n; ++i, x += width, to += row) {
-    const T f = factor(i);
-    for (int64_t d = 0; d < size; ++d) to[d] = static_cast<S>(x[d] * f);
+    WriteRow(x, size, factor(i), to);
   }
 }
 
