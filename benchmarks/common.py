@@ -42,6 +42,7 @@ def layers(*shapes, seed=7):
 
 
 MLP = ((128, 784), (64, 128), (10, 64))
+HEAD = 64  # the size of a head of attention
 LENET = ((20, 1, 5, 5), (50, 20, 5, 5), (500, 800), (10, 500))
 
 

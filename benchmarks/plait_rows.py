@@ -3,7 +3,17 @@
 import importlib
 import os
 
-from common import LENET, MLP, classes, layers, main, numbers, resnet50_shapes, row
+from common import (
+    HEAD,
+    LENET,
+    MLP,
+    classes,
+    layers,
+    main,
+    numbers,
+    resnet50_shapes,
+    row,
+)
 
 mx = importlib.import_module(os.environ.get("MODULE", "plait"))
 nd, nn = mx.nd, mx.gluon.nn
@@ -232,6 +242,48 @@ row("SGD momentum, ResNet-50")(
     optimizer(lambda: mx.optimizer.SGD(learning_rate=0.01, momentum=0.9, wd=1e-4))
 )
 row("Adam, ResNet-50")(optimizer(lambda: mx.optimizer.Adam(learning_rate=0.001)))
+
+
+def written_out(q, k, v):
+    """Attention where there is no operator for it."""
+    q, k, v = (x.reshape((-3, 0, 0)) for x in (q, k, v))
+    scores = nd.batch_dot(q, k, transpose_b=True) / HEAD**0.5
+    y = nd.batch_dot(nd.softmax(scores), v)
+    return y.reshape((-4, 1, -1, 0, 0))
+
+
+def attention(length, backward):
+    def prepare():
+        shape = (1, 12, length, HEAD)
+        q, k, v, dy = (nd.array(numbers(*shape, seed=i)) for i in range(4))
+        fused = getattr(nd.contrib, "dot_product_attention", written_out)
+        for x in (q, k, v):
+            x.attach_grad()
+
+        def run(n):
+            for _ in range(n):
+                if backward:
+                    with mx.autograd.record():
+                        y = fused(q, k, v)
+                    y.backward(dy)
+                else:
+                    y = fused(q, k, v)
+                nd.waitall()
+            return y
+
+        def check():
+            y = run(1)
+            some = [y, q.grad, k.grad, v.grad] if backward else [y]
+            return [x[0, 3, length // 2].asnumpy() for x in some]
+
+        return check, run
+
+    return prepare
+
+
+for length in (512, 1024, 4096):
+    row(f"attention, T {length}")(attention(length, False))
+    row(f"attention and gradients, T {length}")(attention(length, True))
 
 if __name__ == "__main__":
     main()

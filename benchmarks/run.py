@@ -43,12 +43,22 @@ TARGETS = {
     "LeNet training, hybridized": None,
     "SGD momentum, ResNet-50": None,
     "Adam, ResNet-50": None,
+    "attention, T 512": None,
+    "attention, T 1024": None,
+    "attention, T 4096": 1.5,
+    "attention and gradients, T 512": None,
+    "attention and gradients, T 1024": None,
+    "attention and gradients, T 4096": 1.5,
     "peak memory, VGG-16, batch 16": 1 / 0.7,
+    "peak memory, attention, T 16384": None,
 }
 # Million pushes a second, at least.
 ENGINE_TARGETS = {"inline_pushes": 3, "dependent_pushes": 0.5}
 IMPORT = "import, beyond numpy"
-MEMORY = "peak memory, VGG-16, batch 16"
+MEMORY = {
+    "peak memory, VGG-16, batch 16": "vgg_memory.py",
+    "peak memory, attention, T 16384": "attention_memory.py",
+}
 
 
 def environment(module):
@@ -86,11 +96,11 @@ def import_seconds(side):
     return float(done.stdout.split()[-1]) if done.returncode == 0 else None
 
 
-def peak_megabytes(side):
-    """The peak resident memory of a process that trains VGG-16."""
+def peak_megabytes(side, script):
+    """The peak resident memory that a process of its own prints."""
     python, _, module = SIDES[side]
     done = subprocess.run(
-        [python, HERE / "vgg_memory.py"], env=environment(module),
+        [python, HERE / script], env=environment(module),
         capture_output=True, text=True,
     )  # fmt: skip
     return float(done.stdout.split()[-1]) if done.returncode == 0 else None
@@ -100,17 +110,17 @@ def measure(peer, rows, rounds):
     """{side: {row: [values]}}, units, and the outputs of each side's first round."""
     values = {"plait": {}, peer: {}}
     units, outputs = {}, {"plait": {}, peer: {}}
-    if MEMORY in rows:
-        units[MEMORY] = "MB"
+    for row in MEMORY.keys() & set(rows):
+        units[row] = "MB"
         for side in (peer, "plait"):
-            if (peak := peak_megabytes(side)) is not None:
-                values[side][MEMORY] = [peak]
+            if (peak := peak_megabytes(side, MEMORY[row])) is not None:
+                values[side][row] = [peak]
     for _ in range(rounds):
         for side in (peer, "plait"):
             if IMPORT in rows and (seconds := import_seconds(side)) is not None:
                 values[side].setdefault(IMPORT, []).append(seconds * 1000)
                 units[IMPORT] = "ms"
-            wanted = [r for r in rows if r not in (IMPORT, MEMORY)]
+            wanted = [r for r in rows if r not in (IMPORT, *MEMORY)]
             for row, (value, unit, out) in (
                 run_rows(side, wanted) if wanted else {}
             ).items():

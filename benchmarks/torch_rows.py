@@ -4,6 +4,7 @@ import os
 
 import torch
 from common import (
+    HEAD,
     LENET,
     MLP,
     classes,
@@ -239,6 +240,37 @@ row("SGD momentum, ResNet-50")(
     )
 )
 row("Adam, ResNet-50")(optimizer(lambda w, **v: torch.optim.Adam(w, 0.001, **v)))
+
+
+def attention(length, backward):
+    def prepare():
+        shape = (1, 12, length, HEAD)
+        q, k, v, dy = (tensor(numbers(*shape, seed=i)) for i in range(4))
+        for x in (q, k, v):
+            x.requires_grad_(backward)
+
+        def run(n):
+            for _ in range(n):
+                for x in (q, k, v):
+                    x.grad = None
+                y = nn.functional.scaled_dot_product_attention(q, k, v)
+                if backward:
+                    y.backward(dy)
+            return y
+
+        def check():
+            y = run(1).detach()
+            some = [y, q.grad, k.grad, v.grad] if backward else [y]
+            return [x[0, 3, length // 2].numpy() for x in some]
+
+        return check, run
+
+    return prepare
+
+
+for length in (512, 1024, 4096):
+    row(f"attention, T {length}")(attention(length, False))
+    row(f"attention and gradients, T {length}")(attention(length, True))
 
 if __name__ == "__main__":
     main()
