@@ -1,7 +1,11 @@
 // Arrays of all weights of attention, for gradients that need them, and for looking.
 
 #include <algorithm>
+#include <limits>
 
+#include "base/parallel.h"
+#include "cpu/gemm.h"
+#include "cpu/row.h"
 #include "graph/math.h"
 #include "ops/gradients.h"
 #include "ops/infer.h"
@@ -44,20 +48,84 @@ bool Infer(const P& p, Specs& in, Specs& out) {
   return Assign(out[0].shape, Shape{s.batch, s.heads, s.queries, s.keys});
 }
 
-void Forward(const P& p, const KernelArgs& args) {
+// The views as ProblemOf takes them.
+cpu::AttentionProblem Problem(const P& p, const KernelArgs& args,
+                              std::vector<int64_t>& lengths) {
   std::vector<View> in;
   for (size_t i = 0; i < args.in.size(); ++i) {
     in.push_back(args.in[i]);
     if (i == 1) in.push_back(args.in[1]);
   }
+  return ProblemOf(p, in, lengths);
+}
+
+void Plain(const P& p, const KernelArgs& args) {
   std::vector<int64_t> lengths;
   const std::vector<double> w =
-      PlainAttentionWeights(ProblemOf(p, in, lengths), nullptr);
+      PlainAttentionWeights(Problem(p, args, lengths), nullptr);
   VisitFloat(args.out[0].dtype, [&]<typename T>() {
     std::transform(w.begin(), w.end(), args.out[0].data<T>(), [](double x) {
       return static_cast<T>(static_cast<Accumulate<T>>(x));
     });
   });
+}
+
+// The scores of a query, masked, become weights.
+template <typename T>
+void Normalize(const cpu::AttentionProblem& p, int64_t b, int64_t h, int64_t i, T* w) {
+  constexpr T kHidden = -std::numeric_limits<T>::infinity();
+  int64_t n = p.keys;
+  if (p.lengths != nullptr) n = std::min(n, p.lengths[b]);
+  if (p.causal) n = std::clamp<int64_t>(i + p.keys - p.queries + 1, 0, n);
+  if (const cpu::AttentionMask& m = p.mask; m.data != nullptr) {
+    VisitDType(m.dtype, [&]<typename M>() {
+      const M* mask =
+          static_cast<const M*>(m.data) + b * m.batch + h * m.head + i * m.query;
+      for (int64_t j = 0; j < n; ++j) {
+        const auto v = static_cast<Accumulate<M>>(mask[j * m.key]);
+        const bool adds = IsFloat(m.dtype);
+        w[j] = adds ? w[j] + static_cast<T>(v) : (v != 0 ? w[j] : kHidden);
+      }
+    });
+  }
+  std::fill(w + n, w + p.keys, T(0));
+  const T top = cpu::row::Max(w, n);
+  if (top == kHidden) {
+    std::fill_n(w, n, T(0));
+  } else {
+    const T sum = cpu::row::ExpMinus(w, top, w, n);
+    cpu::row::Affine(w, 1 / sum, T(0), w, n);
+  }
+}
+
+void Products(const P& p, const KernelArgs& args) {
+  std::vector<int64_t> lengths;
+  const cpu::AttentionProblem problem = Problem(p, args, lengths);
+  const int64_t queries = problem.queries, keys = problem.keys;
+  const auto run = [&]<typename T>() {
+    ParallelFor(problem.batch * problem.heads, 1, [&](int64_t first, int64_t last) {
+      const ScopedComputeThreads alone(1);
+      for (int64_t head = first; head < last; ++head) {
+        const int64_t b = head / problem.heads, h = head % problem.heads;
+        const auto at = [&](const cpu::AttentionRows& x) {
+          return static_cast<const T*>(x.data) + b * x.batch + h * x.head;
+        };
+        T* w = args.out[0].data<T>() + head * queries * keys;
+        cpu::Gemm<T>(false, true, queries, keys, problem.size, problem.scale,
+                     at(problem.q), problem.q.row, at(problem.k), problem.k.row, 0, w,
+                     keys);
+        for (int64_t i = 0; i < queries; ++i) Normalize(problem, b, h, i, w + i * keys);
+      }
+    });
+  };
+  if (problem.dtype == DType::kFloat64) {
+    run.template operator()<double>();
+  } else {
+    run.template operator()<float>();
+  }
+}
+const char* ProductsDecline(const P&, const Specs& in, const Specs&) {
+  return IsHalf(in[0].dtype) ? "neither float32 nor float64" : nullptr;
 }
 
 Values Gradient(const P& p, const GradArgs& g) {
@@ -76,11 +144,18 @@ Values Gradient(const P& p, const GradArgs& g) {
   return dx;
 }
 
+SampleInput Mask() {
+  SampleInput s = Numbers({4, 2}, {1, 1, 0, 1, 0, 0, 1, 1});
+  s.dtype = DType::kInt32;
+  s.differentiable = false;
+  return s;
+}
+
 const OpDef& weights = Register<P>({
     .name = "_contrib_dot_product_attention_weights",
     .doc =
         "The weights that dot_product_attention adds values up by, before dropout, as "
-        "one array; to look at. Not fast.",
+        "one array; to look at.",
     .inputs = {{"query", Types::kFloats, "As in dot_product_attention."},
                {"key", Types::kFloats, "As in dot_product_attention."},
                {"mask", Types::kAny, "As in dot_product_attention."},
@@ -94,7 +169,7 @@ const OpDef& weights = Register<P>({
     .infer = Infer,
     .gradient = Gradient,
     .uses = {.in = 0b11, .out = 0b1},
-    .cpu = {{"plain", Forward}},
+    .cpu = {{"products", Products, ProductsDecline}, {"plain", Plain}},
     .cost =
         [](const P&, const Specs& in, const Specs& out) {
           return 20.0 * static_cast<double>(out[0].shape.size()) *
@@ -102,7 +177,12 @@ const OpDef& weights = Register<P>({
         },
     .samples = {{{Normal({1, 2, 3, 4}), Normal({1, 2, 5, 4})}},
                 {{Normal({2, 3, 4}), Normal({2, 3, 4}), Normal({3, 3})},
-                 {.causal = true, .heads = 2, .use_mask = true}}},
+                 {.causal = true, .heads = 2, .use_mask = true}},
+                {{Normal({4, 2, 4}), Normal({2, 2, 4}), Mask()},
+                 {.causal = true,
+                  .layout = AttentionLayout::kTimeFirst,
+                  .heads = 2,
+                  .use_mask = true}}},
 });
 
 // ---------------------------------------------------------------- what dropout did
