@@ -13,10 +13,7 @@
 namespace plait::data {
 namespace {
 
-// A part of an image, in its pixels.
-struct Rectangle {
-  int64_t x = 0, y = 0, width = 0, height = 0;
-};
+using Rectangle = image::Window;
 
 void Resize(Picture& picture, int64_t width, int64_t height, int method) {
   if (picture.width == width && picture.height == height) return;
@@ -31,13 +28,14 @@ void Resize(Picture& picture, int64_t width, int64_t height, int method) {
   picture = std::move(resized);
 }
 
+// The size of an image whose shorter edge is resized.
+std::pair<int64_t, int64_t> ShorterEdge(int64_t edge, int64_t width, int64_t height) {
+  if (height > width) return {edge, edge * height / width};
+  return {edge * width / height, edge};
+}
+
 void ResizeShorterEdge(const AugmentOptions& o, SampleRandom& random, Picture& p) {
-  int64_t height = o.resize, width = o.resize;
-  if (p.height > p.width) {
-    height = o.resize * p.height / p.width;
-  } else {
-    width = o.resize * p.width / p.height;
-  }
+  const auto [width, height] = ShorterEdge(o.resize, p.width, p.height);
   Resize(p, width, height,
          ChooseInterpolation(o.inter_method, p.width, p.height, width, height, random));
 }
@@ -143,6 +141,42 @@ Picture Decode(std::span<const uint8_t> file, const AugmentOptions& o,
   return picture;
 }
 
+// Decodes, resizes the shorter edge and crops, where no more than the crop depends on
+// is decoded and resized. Nothing: this cannot be done so.
+std::optional<Picture> DecodePart(std::span<const uint8_t> file,
+                                  const AugmentOptions& o, image::DecodeOptions decode,
+                                  SampleRandom& random) {
+  const image::Layout stored = image::ReadLayout(file);
+  if (!o.exact && 2 * o.resize <= std::min(stored.height, stored.width))
+    return std::nullopt;  // a smaller decoding is better
+  const auto [width, height] = ShorterEdge(o.resize, stored.width, stored.height);
+  if (width < o.width || height < o.height || width >= (1 << 20) || height >= (1 << 20))
+    return std::nullopt;
+  SampleRandom ahead = random;  // nothing is drawn unless it can be done
+  const int method = ChooseInterpolation(o.inter_method, stored.width, stored.height,
+                                         width, height, ahead);
+  const bool shrinks = width <= stored.width && height <= stored.height;
+  if (method == 0 || (method == 3 && shrinks)) return std::nullopt;
+  random = ahead;
+  std::optional<Rectangle> crop = ChooseCrop(o, width, height, random);
+  if (!crop) crop = Place(o, width, height, random);
+  const image::PartialResize resize = {.height = stored.height,
+                                       .width = stored.width,
+                                       .channels = o.channels,
+                                       .y_height = height,
+                                       .y_width = width,
+                                       .how = static_cast<image::Interpolation>(method),
+                                       .part = *crop};
+  const Rectangle source = resize.Source();
+  decode.region = {source.x, source.y, source.width, source.height};
+  const Picture part = Decode(file, o, decode);
+  Picture picture;
+  picture.Make(crop->height, crop->width, part.channels);
+  resize.Run(part.data(), part.stride, picture.data());
+  CropAndResize(o, {0, 0, crop->width, crop->height}, random, picture);
+  return picture;
+}
+
 }  // namespace
 
 void Picture::Make(int64_t new_height, int64_t new_width, int new_channels) {
@@ -186,7 +220,14 @@ Picture Augment(std::span<const uint8_t> file, const AugmentOptions& o,
     if (crop) {
       decode.region = {crop->x, crop->y, crop->width, crop->height};
     }
-  } else if (!o.exact) {
+  } else if (o.resize > 0 && !o.Warps() && o.pad == 0 && !o.orient) {
+    std::optional<Picture> part = DecodePart(file, o, decode, random);
+    if (part) {
+      ChangeColours(o, random, *part);
+      return std::move(*part);
+    }
+  }
+  if (!crop && !o.exact) {
     decode.shorter_edge = std::max<int64_t>(o.resize, 0);
   }
   Picture picture = Decode(file, o, decode);

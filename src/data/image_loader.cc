@@ -68,7 +68,7 @@ class ImageLoader::State {
               size_t error_row, std::vector<uint32_t> broken);
   std::shared_ptr<Work> Plan();
   void StartPass(uint64_t pass);
-  void Drop(const LoaderPosition& from);
+  void Drop(LoaderPosition from);
   bool LeaveOut(std::unique_lock<std::mutex>& lock);
   void CheckOwner() const {
     Check(!forked(), ErrorKind::kRuntime,
@@ -235,7 +235,7 @@ void ImageLoader::State::Run() {
 }
 
 // Forgets what is planned, and plans from a position on.
-void ImageLoader::State::Drop(const LoaderPosition& from) {
+void ImageLoader::State::Drop(LoaderPosition from) {
   works_.clear();  // workers keep the one that they are in
   planned_ = from;
   plan_error_ = nullptr;

@@ -25,6 +25,25 @@ void ResizeBytes(const uint8_t* x, int64_t stride, int64_t height, int64_t width
                  int64_t channels, uint8_t* y, int64_t y_height, int64_t y_width,
                  Interpolation how);
 
+// A part of an image, in its pixels.
+struct Window {
+  int64_t x = 0, y = 0, width = 0, height = 0;
+};
+
+// Resizing of which only a part of the result is wanted, for the ways that have few
+// taps: not kNearest, and not kArea where the image shrinks.
+struct PartialResize {
+  int64_t height, width, channels;  // of all of x
+  int64_t y_height, y_width;        // of all of y
+  Interpolation how;
+  Window part;  // of y
+
+  // The part of x that is needed.
+  Window Source() const;
+  // The part of y from that part of x, whose rows are `stride` bytes apart.
+  void Run(const uint8_t* source, int64_t stride, uint8_t* y) const;
+};
+
 }  // namespace plait::image
 
 #endif  // PLAIT_IMAGE_RESIZE_H_

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "image/resize_taps.h"
@@ -101,6 +102,20 @@ void RunChannels(const uint8_t* x, int64_t stride, int64_t channels, const Taps&
   }
 }
 
+// The taps of some samples of the result.
+Taps PartOf(const Taps& taps, int64_t first, int64_t count) {
+  const int64_t begin = first * taps.count, end = begin + count * taps.count;
+  return {.count = taps.count,
+          .index = {taps.index.begin() + begin, taps.index.begin() + end},
+          .weight = {taps.weight.begin() + begin, taps.weight.begin() + end}};
+}
+
+// The first sample that is needed, and how many from there on.
+std::pair<int64_t, int64_t> RangeOf(const Taps& taps) {
+  const auto [low, high] = std::minmax_element(taps.index.begin(), taps.index.end());
+  return {*low, *high - *low + 1};
+}
+
 }  // namespace
 
 void ResizeBytes(const uint8_t* x, int64_t stride, int64_t height, int64_t width,
@@ -123,15 +138,41 @@ void ResizeBytes(const uint8_t* x, int64_t stride, int64_t height, int64_t width
     }
     return Resize(x, height, width, channels, y, y_height, y_width, how);
   }
-  const Taps down = TapsOf(height, y_height, how, shrinks),
-             across = TapsOf(width, y_width, how, shrinks);
+  const PartialResize whole = {.height = height,
+                               .width = width,
+                               .channels = channels,
+                               .y_height = y_height,
+                               .y_width = y_width,
+                               .how = how,
+                               .part = {0, 0, y_width, y_height}};
+  const Window source = whole.Source();
+  whole.Run(x + source.y * stride + source.x * channels, stride, y);
+}
+
+Window PartialResize::Source() const {
+  const bool shrinks = y_height <= height && y_width <= width;
+  const auto [top, rows] =
+      RangeOf(PartOf(TapsOf(height, y_height, how, shrinks), part.y, part.height));
+  const auto [left, columns] =
+      RangeOf(PartOf(TapsOf(width, y_width, how, shrinks), part.x, part.width));
+  return {left, top, columns, rows};
+}
+
+void PartialResize::Run(const uint8_t* source, int64_t stride, uint8_t* y) const {
+  const bool shrinks = y_height <= height && y_width <= width;
+  Taps down = PartOf(TapsOf(height, y_height, how, shrinks), part.y, part.height);
+  Taps across = PartOf(TapsOf(width, y_width, how, shrinks), part.x, part.width);
+  for (Taps* taps : {&down, &across}) {
+    const int64_t first = RangeOf(*taps).first;
+    for (int64_t& i : taps->index) i -= first;
+  }
   switch (down.count) {
     case 2:
-      return RunChannels<2>(x, stride, channels, down, across, y);
+      return RunChannels<2>(source, stride, channels, down, across, y);
     case 4:
-      return RunChannels<4>(x, stride, channels, down, across, y);
+      return RunChannels<4>(source, stride, channels, down, across, y);
     default:
-      return RunChannels<8>(x, stride, channels, down, across, y);
+      return RunChannels<8>(source, stride, channels, down, across, y);
   }
 }
 
