@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "base/parallel.h"
+#include "cpu/gemm_few_rows.h"
 #include "cpu/gemm_kernel.h"
 #include "cpu/pointwise.h"
 #include "cpu/scratch.h"
@@ -34,6 +35,7 @@ bool UsesOneDnn([[maybe_unused]] int64_t m, [[maybe_unused]] int64_t n,
 }
 
 void Product(const GemmProblem<float>& p) {
+  if (SuitsFewRows(p)) return GemmFewRows(p);
 #ifdef PLAIT_USE_ONEDNN
   if (UsesOneDnn<float>(p.m, p.n, p.k)) return onednn::Sgemm(p);
 #endif

@@ -190,6 +190,16 @@ TEST(Gemm, EqualsThePlainLoopForLargeSizes) {
 }
 
 // What the portable build runs at every size, also where oneDNN is there.
+TEST(Gemm, AFewRowsTimesALargeTransposeEqualThePlainLoop) {
+  for (const int64_t m : {1, 2, 3, 5, 16, 32}) {
+    for (const int64_t k : {1030, 2048}) {
+      Expect<float>({false, true, m, 1031, k, 1, 0, 3}, 2);
+      Expect<float>({false, true, m, 1100, k, 0.5, 1, 0}, 3);
+      ExpectWithBias<float>({false, true, m, 1025, k}, 2);
+    }
+  }
+}
+
 TEST(Gemm, OwnKernelEqualsThePlainLoopForLargeFloats) {
   ForEachTarget([] {
     for (const bool ta : {false, true}) {
