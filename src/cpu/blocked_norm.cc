@@ -200,12 +200,13 @@ void Apply(const BlockedArray& a, int64_t begin, int64_t end, const float* x,
   }
 }
 
-// dy where y is positive, or all of it.
+// dy where y, which was rectified, is positive, or all of it. A NaN of y stays.
 template <bool kMasked, class D>
 HWY_INLINE hn::Vec<D> Passing(D d, const float* dy, const float* y, int64_t i) {
   const auto v = hn::LoadU(d, dy + i);
   if constexpr (!kMasked) return v;
-  return hn::IfThenElseZero(hn::Gt(hn::LoadU(d, y + i), hn::Zero(d)), v);
+  const auto sign = hn::LoadU(d, y + i);
+  return hn::IfThenElse(hn::Gt(sign, hn::Zero(d)), v, sign);
 }
 
 // dx = r (gamma dy - mean(gamma dy) - hat mean(gamma dy hat)); r: the inverse,

@@ -47,6 +47,9 @@ struct BlockedFinish {
   bool other = false;  // it becomes the last input
   bool bounded = false;
   float low = 0, high = 0;
+  // Of a gradient: its first input counts only where another array, which becomes the
+  // third input, is positive.
+  bool masked = false;
 };
 // The parameters of a call that does this as well; null where it cannot.
 using FinishRule = std::function<ParamsRef(const void* params, const BlockedFinish&)>;

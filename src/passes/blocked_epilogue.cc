@@ -40,41 +40,105 @@ std::optional<BlockedFinish> FinishOf(const Graph& graph, const GraphNode& node,
   return {};
 }
 
-}  // namespace
-
-Graph JoinBlockedEpilogues(const Graph& graph) {
-  std::vector<int> readers(graph.size(), 0);
-  for (const GraphNode& node : graph.nodes) {
-    for (GraphEntry e : node.inputs) ++readers[e.node];
+class Epilogues {
+ public:
+  explicit Epilogues(const Graph& graph)
+      : out_(graph), readers_(graph.size()), moved_(graph.size()) {
+    for (size_t id = 0; id < graph.size(); ++id)
+      readers_[id].resize(graph.nodes[id].outputs.size());
+    for (const GraphNode& node : graph.nodes)
+      for (GraphEntry e : node.inputs) ++Readers(e);
+    for (GraphEntry e : graph.outputs) ++Readers(e);
   }
-  for (GraphEntry e : graph.outputs) ++readers[e.node];
-  // Nodes change in place: a convolution that has joined stands where the last one of
-  // its followers stood, and prune takes the others away.
-  Graph out = graph;
-  for (GraphNode& node : out.nodes) {
-    if (node.is_input()) continue;
+
+  // Nodes change in place, and prune takes away what nobody reads any more.
+  Graph Run() {
+    for (size_t i = 0; i < out_.size(); ++i) {
+      const int id = static_cast<int>(i);
+      GraphNode& node = out_.nodes[i];
+      for (GraphEntry& e : node.inputs) e = Moved(e);
+      if (node.is_input()) continue;
+      if (!Follow(id)) Mask(node);
+    }
+    for (GraphEntry& e : out_.outputs) e = Moved(e);
+    return std::move(out_);
+  }
+
+ private:
+  int& Readers(GraphEntry e) { return readers_[e.node][e.index]; }
+  GraphEntry Moved(GraphEntry e) const {
+    const GraphEntry to = moved_[e.node];
+    return e.index == 0 && to.node >= 0 ? to : e;
+  }
+
+  // Whether the node becomes part of what it follows.
+  bool Follow(int id) {
+    GraphNode& node = out_.nodes[id];
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const GraphEntry e = node.inputs[i];
-      const GraphNode& from = out.nodes[e.node];
-      if (from.is_input() || readers[e.node] != 1 || from.backward != node.backward)
+      GraphNode& from = out_.nodes[e.node];
+      if (from.is_input() || e.index != 0 || Readers(e) != 1 ||
+          from.backward != node.backward)
         continue;
       const FinishRule* rule = FinishRuleOf(*from.op);
       if (rule == nullptr) continue;
-      const std::optional<BlockedFinish> finish = FinishOf(out, node, i);
+      const std::optional<BlockedFinish> finish = FinishOf(out_, node, i);
       if (!finish) continue;
       ParamsRef params = (*rule)(from.params->get(), *finish);
       if (!params) continue;
+      from.parsed = node.parsed = false;
+      if (from.outputs.size() > 1) {  // others read its further outputs
+        from.params = std::move(params);
+        from.name += "+" + node.name;
+        moved_[id] = {e.node, 0};
+        Readers(e) = Readers({id, 0});
+        return true;
+      }
       SmallVector<GraphEntry, 3> inputs = from.inputs;
       if (finish->other) inputs.push_back(node.inputs[1 - i]);
       node.name = from.name + "+" + node.name;
       node.op = from.op;
       node.params = std::move(params);
       node.inputs = std::move(inputs);
-      node.parsed = false;
-      break;
+      return true;
     }
+    return false;
   }
-  return out;
+
+  // where(y > 0, dy, y), the gradient of a relu, before a gradient that can do it.
+  void Mask(GraphNode& node) {
+    const FinishRule* rule = FinishRuleOf(*node.op);
+    if (rule == nullptr || node.inputs.empty() || Readers(node.inputs[0]) != 1) return;
+    const GraphNode& where = out_.nodes[node.inputs[0].node];
+    if (where.is_input() || where.op->name != "where" || where.inputs.size() != 3)
+      return;
+    const GraphEntry y = where.inputs[2];
+    const GraphNode& sign = out_.nodes[where.inputs[0].node];
+    if (sign.is_input() || sign.op->name != "_greater_scalar" ||
+        !(sign.inputs[0] == y) ||
+        AttrCodec<double>::Decode(FieldOf(sign, "scalar"), "scalar") != 0)
+      return;
+    ParamsRef params = (*rule)(node.params->get(), {.masked = true});
+    if (!params) return;
+    SmallVector<GraphEntry, 3> inputs;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (i == 2) inputs.push_back(y);
+      inputs.push_back(i == 0 ? where.inputs[1] : node.inputs[i]);
+    }
+    node.params = std::move(params);
+    node.inputs = std::move(inputs);
+    node.parsed = false;
+  }
+
+  Graph out_;
+  std::vector<SmallVector<int, 1>> readers_;
+  std::vector<GraphEntry> moved_;  // by node: where its first output is now
+};
+
+}  // namespace
+
+Graph JoinBlockedEpilogues(const Graph& graph) {
+  return Epilogues(graph).Run();
 }
 
 }  // namespace plait

@@ -173,6 +173,22 @@ const OpDef& backward_op = Register<P>({
 // ---------------------------------------------------------------- rules
 
 [[maybe_unused]] const bool kRules = [] {
+  AddFinishRule("_blocked_batch_norm",
+                [](const void* params, const BlockedFinish& finish) -> ParamsRef {
+                  P p = *static_cast<const P*>(params);
+                  if (p.relu || finish.other || !finish.bounded || finish.low != 0 ||
+                      !std::isinf(finish.high))
+                    return {};
+                  p.relu = true;
+                  return MakeParams(std::move(p));
+                });
+  AddFinishRule("_blocked_batch_norm_backward",
+                [](const void* params, const BlockedFinish& finish) -> ParamsRef {
+                  P p = *static_cast<const P*>(params);
+                  if (p.relu || !finish.masked) return {};
+                  p.relu = true;
+                  return MakeParams(std::move(p));
+                });
   AddBlockedRule("BatchNorm",
                  [](const void* params, const Specs& in, const Specs&,
                     int64_t) -> std::optional<BlockedForm> {

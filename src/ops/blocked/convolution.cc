@@ -365,16 +365,18 @@ std::optional<BlockedForm> Rule(const OpDef& op, ConvPass pass, const ConvParams
                                  block);
                    });
   }
-  AddFinishRule("_blocked_convolution",
-                [](const void* params, const BlockedFinish& finish) -> ParamsRef {
-                  P p = *static_cast<const P*>(params);
-                  if (p.finish.bounded || (finish.other && p.finish.other)) return {};
-                  p.finish.other |= finish.other;
-                  p.finish.bounded = finish.bounded;
-                  p.finish.low = finish.low;
-                  p.finish.high = finish.high;
-                  return MakeParams(std::move(p));
-                });
+  AddFinishRule(
+      "_blocked_convolution",
+      [](const void* params, const BlockedFinish& finish) -> ParamsRef {
+        P p = *static_cast<const P*>(params);
+        if (p.finish.bounded || (finish.other && p.finish.other) || finish.masked)
+          return {};
+        p.finish.other |= finish.other;
+        p.finish.bounded = finish.bounded;
+        p.finish.low = finish.low;
+        p.finish.high = finish.high;
+        return MakeParams(std::move(p));
+      });
   AddBlockedRule("_backward_Convolution_data",
                  [](const void* params, const Specs& in, const Specs& out,
                     int64_t block) -> std::optional<BlockedForm> {
