@@ -40,6 +40,10 @@ constexpr std::array<OptionInfo, kCount> kTable = {{
      "Bytes of values that a graph may hold in training; cheap ones beyond are "
      "computed "
      "again in the backward part. 1: as many as possible, 0: none."},
+    {"PLAIT_CONV", nullptr, "auto",
+     "How convolutions of float32 are computed: auto (the fastest, by a table that was "
+     "measured), direct, winograd (3 x 3 windows at stride 1; a little less exact), or "
+     "gemm. Where the way asked for is not there, gemm."},
 }};
 
 std::string Read(const OptionInfo& info) {

@@ -88,11 +88,13 @@ bool Fits(const ConvProblem& p, ConvPass pass, BlockedConv& how, int64_t block) 
 
 std::optional<BlockedConv> FindBlockedConv(const ConvProblem& p, ConvPass pass) {
   const int64_t block = ChannelBlock();
+  const ConvAlgorithm asked = AskedConv();
   if (block == 0 || p.rank != 2 || p.Work() == 0) return {};
+  if (asked == ConvAlgorithm::kGemm) return {};
   BlockedConv how;
   how.gains = Waste(p, block) <= 1.3;
   const bool reads = pass != ConvPass::kBackwardWeight;  // filters
-  if (SuitsWinograd(p, block)) {
+  if (asked != ConvAlgorithm::kDirect && SuitsWinograd(p, block)) {
     how.kind = BlockedConv::kWinograd;
     if (reads)
       how.packed = static_cast<int64_t>(WinogradFilterBytes(p, pass) / sizeof(float));

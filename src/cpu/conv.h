@@ -52,6 +52,9 @@ enum class ConvAlgorithm : uint8_t {
   kGemm,      // our own kernel
 };
 
+// What PLAIT_CONV asks for instead of kAuto. Throws kValue for other words.
+ConvAlgorithm AskedConv();
+
 // What a pass will run: the choice of kAuto, and kGemm where the asked one is not
 // available (build, processor, dtype or shape). kGemm of a half type goes by way of
 // float, and the algorithm is chosen again there.

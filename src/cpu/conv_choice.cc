@@ -4,6 +4,8 @@
 #include <type_traits>
 
 #include "base/dtype.h"
+#include "base/error.h"
+#include "base/options.h"
 #include "cpu/conv.h"
 #include "cpu/winograd.h"
 #ifdef PLAIT_USE_ONEDNN
@@ -109,8 +111,22 @@ bool ChoosesDirect(const ConvProblem& p, ConvPass pass, ConvAlgorithm asked) {
 
 }  // namespace
 
+ConvAlgorithm AskedConv() {
+  static const ConvAlgorithm asked = [] {
+    const std::string& word = GetOption(Option::kConv);
+    if (word == "auto") return ConvAlgorithm::kAuto;
+    if (word == "direct") return ConvAlgorithm::kDirect;
+    if (word == "winograd") return ConvAlgorithm::kWinograd;
+    Check(word == "gemm", "PLAIT_CONV is ", word,
+          "; auto, direct, winograd or gemm was expected");
+    return ConvAlgorithm::kGemm;
+  }();
+  return asked;
+}
+
 template <typename T>
 ConvAlgorithm ChooseConv(const ConvProblem& p, ConvPass pass, ConvAlgorithm asked) {
+  if (asked == ConvAlgorithm::kAuto) asked = AskedConv();
   if constexpr (!std::is_same_v<T, double>) {
     if (p.Work() == 0) return ConvAlgorithm::kGemm;
     if (ChoosesWinograd<T>(p, pass, asked)) return ConvAlgorithm::kWinograd;
