@@ -28,7 +28,7 @@ namespace winograd {
 
 // Tiles whose values are worked on at a time: by one thread, whose second-level cache
 // they should not leave far behind, and by all threads together.
-constexpr int64_t kStripTiles = 48, kLongStripTiles = 96, kSharedStripTiles = 132;
+constexpr int64_t kStripTiles = 48, kSharedStripTiles = 132;
 // From this size on filters are read from memory rather than from a cache.
 constexpr int64_t kManyFilters = 1 << 20;
 // A result of this size will not be found in a cache later.
@@ -93,7 +93,7 @@ class Convolution {
       u_ = u.As<float>();
     }
     const int64_t threads = ComputeThreads();
-    const int64_t own = CeilDiv(p_.Tiles(), many ? kLongStripTiles : kStripTiles);
+    const int64_t own = CeilDiv(p_.Tiles(), kStripTiles);
     if (!one_strip && own >= threads) {
       const int64_t strips = CeilDiv(own, threads) * threads;
       ParallelFor(strips, 1,

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <vector>
 
 #include "base/parallel.h"
 #include "cpu/scratch.h"
@@ -30,6 +29,9 @@ constexpr int64_t kTaps = 9;
 // goes over all of the gradients, which are in memory then.
 constexpr int64_t kShortSum = 96, kLongSum = 264;
 constexpr int64_t kManyFilters = 1 << 22;
+// Few filters are worked on in up to 8 shares of at least 4 sums, with gradients of
+// their own; so threads need not wait for each other.
+constexpr int64_t kFewFilters = 1 << 19, kMostShares = 8, kSumsOfShare = 4;
 // Values of a long sum, 40 MB.
 constexpr int64_t kMostValues = 10 << 20;
 // Values that the threads transform before they multiply, unless one sum has more.
@@ -76,6 +78,14 @@ HWY_NOINLINE void SumProducts(int64_t n, const float* HWY_RESTRICT v,
   }
 }
 
+// n is a multiple of kBlock.
+void AddTo(float* HWY_RESTRICT sum, const float* HWY_RESTRICT x, int64_t n) {
+  const Tag d;
+  for (int64_t i = 0; i < n; i += kBlock) {
+    hn::StoreU(hn::Add(hn::LoadU(d, sum + i), hn::LoadU(d, x + i)), d, sum + i);
+  }
+}
+
 class WeightGradient {
  public:
   WeightGradient(const ConvProblem& p, const float* x, const float* dy, float* dweight,
@@ -87,17 +97,23 @@ class WeightGradient {
         dweight_(dweight),
         dbias_(dbias),
         sums_(CeilDiv(p_.Tiles(), SumTiles(plan_))),
+        shares_(plan_.Size() > kFewFilters
+                    ? 1
+                    : std::clamp<int64_t>(sums_ / kSumsOfShare, 1, kMostShares)),
         tiles_(CeilDiv(p_.Tiles(), sums_)),
         x_values_(Values::Size(tiles_ * plan_.in_blocks)),
         dy_values_(Values::Size(tiles_ * plan_.out_blocks)) {
     const int64_t threads = ComputeThreads();
-    round_ = std::clamp<int64_t>(kRoundValues / (x_values_ + dy_values_), 1,
-                                 std::min(threads, sums_));
+    together_ = threads > shares_;
+    if (together_) {
+      round_ = std::clamp<int64_t>(kRoundValues / (x_values_ + dy_values_), 1,
+                                   std::min(threads, sums_));
+    }
     const auto cut = [&] {
       in_groups_ = CeilDiv(plan_.in_blocks, group_blocks_);
       groups_ = CeilDiv(plan_.panels, group_panels_) * in_groups_;
     };
-    for (cut(); threads > 1 && groups_ < 2 * threads; cut()) {
+    for (cut(); together_ && groups_ < 2 * threads; cut()) {
       if (group_panels_ * group_blocks_ == 1) break;
       (group_panels_ > 1 ? group_panels_ : group_blocks_) /= 2;
     }
@@ -105,23 +121,22 @@ class WeightGradient {
 
   void Run() {
     const int64_t channels = plan_.out_blocks * kBlock;
-    const Scratch values(
-        Scratch::Bytes<float>(round_ * (x_values_ + dy_values_ + channels)));
-    values_ = values.As<float>();
-    channel_sums_ = values_ + round_ * (x_values_ + dy_values_);
-    const Scratch all(sums_ == 1 ? 0 : Scratch::Bytes<float>(groups_ * GroupSize()));
-    gradients_ = all.As<float>();
-    std::vector<double> bias(static_cast<size_t>(channels), 0.0);
-    for (int64_t first = 0; first < sums_; first += round_) {
-      const int64_t count = std::min(round_, sums_ - first);
-      Gather(first, count);
-      Multiply(first, count);
-      for (int64_t i = 0; i < count * channels; ++i) {
-        bias[i % channels] += channel_sums_[i];
-      }
+    const Scratch sums(Scratch::Bytes<float>(sums_ * channels));
+    channel_sums_ = sums.As<float>();
+    const int64_t size = sums_ == 1 ? 0 : shares_ * groups_ * GroupSize();
+    const Scratch gradients(Scratch::Bytes<float>(size));
+    gradients_ = gradients.As<float>();
+    if (together_) {
+      Shares(0, shares_);
+    } else {
+      ParallelFor(shares_, 1,
+                  [&](int64_t first, int64_t last) { Shares(first, last); });
     }
-    for (int64_t i = 0; dbias_ != nullptr && i < p_.out; ++i) {
-      dbias_[i] = static_cast<float>(bias[i]);
+    if (shares_ > 1) AddShares();
+    for (int64_t c = 0; dbias_ != nullptr && c < p_.out; ++c) {
+      double sum = 0;
+      for (int64_t i = 0; i < sums_; ++i) sum += channel_sums_[i * channels + c];
+      dbias_[c] = static_cast<float>(sum);
     }
   }
 
@@ -155,51 +170,79 @@ class WeightGradient {
   }
   int64_t First(int64_t sum) const { return p_.Tiles() * sum / sums_; }
   int64_t Tiles(int64_t sum) const { return First(sum + 1) - First(sum); }
-  Values XValues(int64_t slot, int64_t tiles) const {
-    return {values_ + slot * (x_values_ + dy_values_),
-            Values::Stride(tiles * plan_.in_blocks)};
+
+  // Some sums of a share, transformed into `values`.
+  struct Round {
+    int64_t share, first, last;
+    bool add, finish;  // whether it is not the first, whether it is the very last one
+    float* values;
+  };
+  Values XValues(const Round& r, int64_t sum) const {
+    return {r.values + (sum - r.first) * (x_values_ + dy_values_),
+            Values::Stride(Tiles(sum) * plan_.in_blocks)};
   }
-  Values DyValues(int64_t slot, int64_t tiles) const {
-    return {values_ + slot * (x_values_ + dy_values_) + x_values_,
-            Values::Stride(tiles * plan_.out_blocks)};
+  Values DyValues(const Round& r, int64_t sum) const {
+    return {XValues(r, sum).data + x_values_,
+            Values::Stride(Tiles(sum) * plan_.out_blocks)};
   }
 
-  void Gather(int64_t first, int64_t count) const {
+  // On all threads, or on one of several.
+  void Shares(int64_t first, int64_t last) const {
+    const Scratch values(Scratch::Bytes<float>(round_ * (x_values_ + dy_values_)));
+    for (int64_t share = first; share < last; ++share) {
+      const int64_t begin = sums_ * share / shares_,
+                    end = sums_ * (share + 1) / shares_;
+      for (int64_t sum = begin; sum < end; sum += round_) {
+        const int64_t stop = std::min(sum + round_, end);
+        const Round round{share,
+                          sum,
+                          stop,
+                          sum > begin,
+                          stop == end && shares_ == 1,
+                          values.As<float>()};
+        Gather(round);
+        Multiply(round);
+      }
+    }
+  }
+  void Gather(const Round& round) const {
     const int64_t blocks = plan_.in_blocks + plan_.out_blocks;
+    const int64_t count = round.last - round.first;
     ParallelFor(count * blocks, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        const int64_t slot = i / blocks, block = i % blocks - plan_.in_blocks;
-        const int64_t tile = First(first + slot), n = Tiles(first + slot);
-        if (block < 0) {
-          const int64_t in = block + plan_.in_blocks;
-          const Values v = XValues(slot, n);
+        const int64_t sum = round.first + i / blocks, tile = First(sum), n = Tiles(sum);
+        const int64_t in = i % blocks, out = in - plan_.in_blocks;
+        if (out < 0) {
+          const Values v = XValues(round, sum);
           GatherData(p_, x_, in, tile, n, v.data + in * n * kBlock, v.stride);
         } else {
-          const Values v = DyValues(slot, n);
-          GatherGradient(p_, dy_, block, tile, n, v.data + block * n * kBlock, v.stride,
-                         channel_sums_ + (slot * plan_.out_blocks + block) * kBlock);
+          const Values v = DyValues(round, sum);
+          GatherGradient(p_, dy_, out, tile, n, v.data + out * n * kBlock, v.stride,
+                         channel_sums_ + (sum * plan_.out_blocks + out) * kBlock);
         }
       }
     });
   }
 
-  void Multiply(int64_t first, int64_t count) const {
+  void Multiply(const Round& round) const {
     ParallelFor(groups_, 1, [&](int64_t begin, int64_t end) {
       const Scratch one(sums_ == 1 ? Scratch::Bytes<float>(GroupSize()) : 0);
-      HWY_ALIGN float taps[kTaps * kBlock * kBlock];
       for (int64_t i = begin; i < end; ++i) {
-        float* const m = sums_ == 1 ? one.As<float>() : gradients_ + i * GroupSize();
-        for (int64_t slot = 0; slot < count; ++slot) {
-          MultiplyGroup(slot, Tiles(first + slot), GroupAt(i), first + slot > 0, m);
+        float* const m = sums_ == 1 ? one.As<float>() : Gradients(round.share, i);
+        for (int64_t sum = round.first; sum < round.last; ++sum) {
+          MultiplyGroup(XValues(round, sum), DyValues(round, sum), Tiles(sum),
+                        GroupAt(i), round.add || sum > round.first, m);
         }
-        if (first + count == sums_) Finish(GroupAt(i), m, taps);
+        if (round.finish) Finish(GroupAt(i), m);
       }
     });
   }
+  float* Gradients(int64_t share, int64_t group) const {
+    return gradients_ + (share * groups_ + group) * GroupSize();
+  }
   // Adds one sum to a group of the gradients.
-  void MultiplyGroup(int64_t slot, int64_t n, const Group& g, bool add,
-                     float* m) const {
-    const Values x = XValues(slot, n), dy = DyValues(slot, n);
+  void MultiplyGroup(const Values& x, const Values& dy, int64_t n, const Group& g,
+                     bool add, float* m) const {
     for (int64_t i = 0; i < kPoints; ++i, m += MatrixStride(g)) {
       for (int64_t panel = g.first_panel; panel < g.last_panel; ++panel) {
         const bool two = plan_.Vecs(panel) == 2;
@@ -215,7 +258,24 @@ class WeightGradient {
       }
     }
   }
-  void Finish(const Group& g, const float* m, float* taps) const {
+  // The shares in their order.
+  void AddShares() const {
+    ParallelFor(groups_, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const Group g = GroupAt(i);
+        const int64_t stride = MatrixStride(g);
+        for (int64_t share = 1; share < shares_; ++share) {
+          for (int64_t k = 0; k < kPoints; ++k) {
+            AddTo(Gradients(0, i) + k * stride, Gradients(share, i) + k * stride,
+                  stride - kBlock);
+          }
+        }
+        Finish(g, Gradients(0, i));
+      }
+    });
+  }
+  void Finish(const Group& g, const float* m) const {
+    HWY_ALIGN float taps[kTaps * kBlock * kBlock];
     for (int64_t panel = g.first_panel; panel < g.last_panel; ++panel) {
       for (int64_t block = g.first_block; block < g.last_block; ++block) {
         const int64_t width = plan_.Vecs(panel) * kBlock;
@@ -242,14 +302,14 @@ class WeightGradient {
   const WinogradFilterPlan plan_;
   const Images x_, dy_;
   float *const dweight_, *const dbias_;
-  const int64_t sums_, tiles_;          // sums, and tiles of the longest one
-  const int64_t x_values_, dy_values_;  // of a sum
-  int64_t round_ = 1;                   // sums that are gathered together
+  const int64_t sums_, shares_, tiles_;  // tiles of the longest sum
+  const int64_t x_values_, dy_values_;   // of a sum
+  bool together_ = false;                // do the threads work on one share?
+  int64_t round_ = 1;                    // sums that are transformed together
   int64_t group_panels_ = kGroupPanels, group_blocks_ = kGroupBlocks;
   int64_t in_groups_ = 1, groups_ = 1;  // of in blocks, and in all
-  float* values_ = nullptr;
-  float* channel_sums_ = nullptr;
-  float* gradients_ = nullptr;
+  float* channel_sums_ = nullptr;       // by sum
+  float* gradients_ = nullptr;          // by share and group, unless there is one sum
 };
 
 }  // namespace winograd
