@@ -8,6 +8,7 @@
 #include "base/parallel.h"
 #include "bindings.h"
 #include "engine/engine.h"
+#include "image/codec.h"
 #include "memory/storage.h"
 #include "run/invoke.h"
 #include "run/lazy.h"
@@ -64,6 +65,9 @@ void BindSystem(nb::module_& m) {
 #else
     found["MKLDNN"] = false;
 #endif
+    // What scripts for MXNet want of it: decoding and resizing images.
+    found["OPENCV"] = image::HasCodec("JPEG") && image::HasCodec("PNG");
+    found["LIBJPEG_TURBO"] = image::HasCodec("JPEG");
     found["OPENMP"] = true;
     found["INT64_TENSOR_SIZE"] = true;
     found["CUDA"] = false;

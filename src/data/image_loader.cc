@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -15,6 +16,7 @@
 
 #include "base/error.h"
 #include "data/loader_row.h"
+#include "engine/engine.h"
 
 namespace plait::data {
 namespace {
@@ -28,6 +30,24 @@ struct Work {
   std::vector<uint32_t> broken;
   std::exception_ptr error;  // of the first row, in the order of rows, that has one
   size_t error_row = 0;
+};
+
+// Shows the profiler how long the caller waited for a batch.
+class ReportedWait {
+ public:
+  ~ReportedWait() {
+    Engine& engine = Engine::Get();
+    if (engine.observed())
+      engine.ReportInline("ImageLoader.wait", "", Lane::kIo, start_, Now());
+  }
+
+ private:
+  static int64_t Now() {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(
+               std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  }
+  const int64_t start_ = Now();
 };
 
 }  // namespace
@@ -260,6 +280,7 @@ bool ImageLoader::State::LeaveOut(std::unique_lock<std::mutex>& lock) {
 
 std::optional<ImageBatch> ImageLoader::State::Next() {
   CheckOwner();
+  const ReportedWait wait;
   std::unique_lock lock(mutex_);
   while (true) {
     if (position_.ended) return std::nullopt;

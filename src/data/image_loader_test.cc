@@ -24,6 +24,10 @@ class ImageLoaderTest : public ::testing::Test {
   }
   ~ImageLoaderTest() override { std::remove(path_.c_str()); }
 
+  void SetUp() override {
+    if (!image::HasCodec("PNG")) GTEST_SKIP() << "the codec for PNG is missing";
+  }
+
   // Record i has an image of the value i and the label i, or no image.
   void Write(int count, const std::vector<int>& broken = {}) {
     RecordWriter writer(path_, RecordWriter::Mode::kNew);

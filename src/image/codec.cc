@@ -78,6 +78,11 @@ bool RegisterCodec(const Codec& codec) {
   return true;
 }
 
+bool HasCodec(std::string_view name) {
+  return std::any_of(Codecs().begin(), Codecs().end(),
+                     [&](const Codec& codec) { return codec.name == name; });
+}
+
 void CheckSize(const char* format, int64_t height, int64_t width,
                const DecodeOptions& options) {
   Check(height > 0 && width > 0, "image: the ", format, " has no pixels: ", height,

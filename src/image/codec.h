@@ -81,6 +81,7 @@ struct Codec {
                         const Place&) = nullptr;
 };
 bool RegisterCodec(const Codec& codec);
+bool HasCodec(std::string_view name);
 
 // Throws unless the sizes are sound and within the limit.
 void CheckSize(const char* format, int64_t height, int64_t width,

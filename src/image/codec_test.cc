@@ -31,6 +31,14 @@ Bytes Waves(int64_t height, int64_t width, int channels) {
   return x;
 }
 
+// The codecs that this build has.
+class CodecTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!HasCodec("JPEG") || !HasCodec("PNG")) GTEST_SKIP() << "a codec is missing";
+  }
+};
+
 struct Image {
   Layout layout;
   Bytes pixels;
@@ -46,7 +54,7 @@ Image DecodeAll(const Bytes& file, const DecodeOptions& options = {}) {
   return image;
 }
 
-TEST(Codec, PngComesBackAsItWas) {
+TEST_F(CodecTest, PngComesBackAsItWas) {
   for (const int channels : {1, 3, 4}) {
     const Layout layout = {.height = 13, .width = 9, .channels = channels};
     const Bytes x = Waves(13, 9, channels);
@@ -59,7 +67,7 @@ TEST(Codec, PngComesBackAsItWas) {
 }
 
 // As much around a region is decoded as its pixels depend on.
-TEST(Codec, RegionsHaveThePixelsOfTheWholeImage) {
+TEST_F(CodecTest, RegionsHaveThePixelsOfTheWholeImage) {
   std::mt19937 random(3);
   for (const int channels : {1, 3}) {
     for (const auto& [height, width] : {std::pair{97, 131}, {64, 64}, {200, 33}}) {
@@ -96,7 +104,7 @@ TEST(Codec, RegionsHaveThePixelsOfTheWholeImage) {
   }
 }
 
-TEST(Codec, RegionsOutsideTheImageAreErrors) {
+TEST_F(CodecTest, RegionsOutsideTheImageAreErrors) {
   const Bytes x = Waves(8, 8, 3);
   const Bytes file =
       Encode(x.data(), {.height = 8, .width = 8, .channels = 3}, ".jpg", {});
@@ -107,7 +115,7 @@ TEST(Codec, RegionsOutsideTheImageAreErrors) {
   EXPECT_THROW(DecodeAll(file, options), Error);
 }
 
-TEST(Codec, JpegIsHalvedAsLongAsTheEdgeIsLongEnough) {
+TEST_F(CodecTest, JpegIsHalvedAsLongAsTheEdgeIsLongEnough) {
   const Bytes x = Waves(100, 160, 3);
   const Bytes file =
       Encode(x.data(), {.height = 100, .width = 160, .channels = 3}, ".jpg", {});
@@ -121,7 +129,7 @@ TEST(Codec, JpegIsHalvedAsLongAsTheEdgeIsLongEnough) {
     EXPECT_EQ(DecodeAll(file, {.shorter_edge = edge}).layout.height, height) << edge;
 }
 
-TEST(Codec, ImagesOverTheLimitAreNotDecoded) {
+TEST_F(CodecTest, ImagesOverTheLimitAreNotDecoded) {
   const Bytes x = Waves(8, 8, 3);
   for (const char* extension : {".jpg", ".png"}) {
     const Bytes file =
@@ -131,7 +139,7 @@ TEST(Codec, ImagesOverTheLimitAreNotDecoded) {
   }
 }
 
-TEST(Codec, FuzzedRegionsGivePixelsOrErrors) {
+TEST_F(CodecTest, FuzzedRegionsGivePixelsOrErrors) {
   std::mt19937 random(11);
   const Bytes x = Waves(60, 80, 3);
   const Bytes sound =

@@ -8,6 +8,10 @@ import pytest
 
 from plait import _plait, im2rec, recordio
 
+pytestmark = pytest.mark.skipif(
+    not _plait.features()["OPENCV"], reason="this build has no codecs of images"
+)
+
 
 @pytest.fixture
 def root(tmp_path):

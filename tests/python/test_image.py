@@ -12,6 +12,10 @@ import plait as mx
 from plait import _plait, recordio
 from plait.error import MXNetError, MXNetOSError, MXNetTypeError, MXNetValueError
 
+pytestmark = pytest.mark.skipif(
+    not _plait.features()["OPENCV"], reason="this build has no codecs of images"
+)
+
 GOLDEN = Path(__file__).parents[1] / "golden/mxnet-1.9.1-images.npz"
 
 

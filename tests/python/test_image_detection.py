@@ -9,6 +9,10 @@ import plait as mx
 from plait import _plait, recordio
 from plait.error import MXNetValueError
 
+pytestmark = pytest.mark.skipif(
+    not _plait.features()["OPENCV"], reason="this build has no codecs of images"
+)
+
 
 def marked(height=40, width=60, boxes=((0.25, 0.5, 0.5, 0.75),)):
     """A dark image with a bright rectangle for each box, and its label."""

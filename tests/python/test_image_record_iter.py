@@ -2,6 +2,7 @@
 
 import gc
 import importlib.util
+import json
 import logging
 import os
 import subprocess
@@ -14,6 +15,10 @@ import pytest
 import plait as mx
 from plait import _plait, recordio
 from plait.error import MXNetError, MXNetOSError, MXNetValueError
+
+pytestmark = pytest.mark.skipif(
+    not _plait.features()["OPENCV"], reason="this build has no codecs of images"
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests/golden/mxnet-1.9.1-iter.npz"
@@ -400,6 +405,18 @@ def test_a_forked_child_is_told_to_make_its_own(ten):
         os._exit(status or (next(own) is None))
     assert os.waitpid(child, 0)[1] == 0
     assert len(epoch(it)) == 2
+
+
+def test_the_profiler_shows_how_long_batches_were_waited_for(ten, tmp_path):
+    path = str(tmp_path / "trace.json")
+    mx.profiler.set_config(filename=path, profile_all=True)
+    mx.profiler.set_state("run")
+    for _ in iterator(ten):
+        pass
+    mx.profiler.set_state("stop")
+    mx.profiler.dump()
+    events = json.loads(Path(path).read_text())["traceEvents"]
+    assert sum(e.get("name") == "ImageLoader.wait" for e in events) >= 3
 
 
 def test_a_module_trains_from_records(tmp_path):
