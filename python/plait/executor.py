@@ -32,6 +32,7 @@ class Executor:
         aux_arrays,
         group2ctx=None,
         outputs=(),
+        shared_exec=None,
     ):
         self._symbol = symbol
         self._ctx = ctx
@@ -65,6 +66,8 @@ class Executor:
         self._handle = _plait.bind(
             symbol.handle, arrays, grads, requests, list(outputs)
         )
+        if shared_exec is not None:
+            self._handle.share_kept(shared_exec._handle)
         self.outputs = self._handle.outputs()
 
     def forward(self, is_train=False, **kwargs):
@@ -211,6 +214,7 @@ class Executor:
             [resized(*x) for x in zip(auxiliary, self.aux_arrays, aux_shapes)],
             self._group2ctx,
             self.outputs,
+            self,
         )
         if self._monitor_callback is not None:
             reshaped.set_monitor_callback(*self._monitor_callback)
@@ -303,7 +307,16 @@ def bind(
     )
     requests = _requests(grad_req, names)
     grads = [None if requests[n] == "null" else g for n, g in zip(names, grads)]
-    return Executor(symbol, ctx, arg_arrays, grads, requests, aux_arrays, group2ctx)
+    return Executor(
+        symbol,
+        ctx,
+        arg_arrays,
+        grads,
+        requests,
+        aux_arrays,
+        group2ctx,
+        shared_exec=shared_exec,
+    )
 
 
 def simple_bind(
@@ -389,7 +402,9 @@ def simple_bind(
         fresh(name, shape, dtype) if array is None else array
         for array, name, shape, dtype in zip(aux, auxiliary, aux_shapes, aux_types)
     ]
-    return Executor(symbol, ctx, args, grads, requests, aux, group2ctx)
+    return Executor(
+        symbol, ctx, args, grads, requests, aux, group2ctx, shared_exec=shared_exec
+    )
 
 
 def numpy_type_name(dtype):

@@ -75,6 +75,7 @@ void BindExecutor(nb::module_& m) {
                          inputs);
           },
           nb::arg("callback").none(), nb::arg("inputs"))
+      .def("share_kept", &Executor::ShareKept)
       .def("plan_sizes",
            [](Executor& e, bool is_train) { return DictOf(e.SizesOfPlan(is_train)); })
       .def("debug_text", &Executor::DebugText);

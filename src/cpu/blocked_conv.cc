@@ -113,9 +113,10 @@ std::optional<BlockedConv> FindBlockedConv(const ConvProblem& p, ConvPass pass) 
   if (!Fits(p, pass, how, block)) return {};
   if (reads) {
     const onednn::ConvDims dims(p);
+    const onednn::LayoutDesc layout = LayoutsOf(p, pass).weight;
     how.packed = static_cast<int64_t>(
-        onednn::LayoutBytes(LayoutsOf(p, pass).weight, dims.Weight(), kType) /
-        sizeof(float));
+        onednn::LayoutBytes(layout, dims.Weight(), kType) / sizeof(float));
+    how.layout = layout.id;
   }
   return how;
 }

@@ -21,6 +21,9 @@ struct BlockedConv {
   enum Kind : uint8_t { kOneDnn, kWinograd, kPixels, kDepthwise } kind = kOneDnn;
   bool plain_x = false;  // x of very few channels (an image) is not blocked
   int64_t packed = 0;    // floats of the packed filters; 0: they stay as they are
+  // With the kind it says how filters of one shape are packed for one pass, whatever
+  // the images.
+  uint32_t layout = 0;
   // Whether blocks suit it better than plain arrays.
   bool gains = true;
 };

@@ -14,7 +14,8 @@
 
 namespace plait {
 
-// What computes one input anew before the call: filters in the order of a kernel.
+// What computes one input anew before the call: filters in the order of a kernel. Calls
+// with equal texts of their parameters must do the same.
 struct Preparation {
   int input = -1;
   const OpDef* op = nullptr;

@@ -207,8 +207,10 @@ class BlockedPass {
   }
 
   GraphEntry Prepare(const BlockedForm& form, const GraphNode& node, GraphEntry e) {
-    return AddNode(form.preparation.op, form.preparation.params, e,
-                   node.name + "_filters", node.backward);
+    const GraphEntry made = AddNode(form.preparation.op, form.preparation.params, e,
+                                    node.name + "_filters", node.backward);
+    out_.nodes[made.node].parsed = true;  // its texts say all
+    return made;
   }
 
   // Sums by channel come out as (blocks, block).

@@ -41,6 +41,10 @@ class Executor {
     return inferred_.nodes[inferred_.inputs[i]].name;
   }
 
+  // Values that follow from parameters are kept once for both, where the arrays are the
+  // same. REQUIRES: this one has not run.
+  void ShareKept(const Executor& other) { prologues_ = other.prologues_; }
+
   // Computes the outputs, into the same arrays each time.
   void Forward(bool is_train);
   // Writes gradients into the grad arrays. Head gradients by output; where they are
@@ -96,7 +100,7 @@ class Executor {
   std::vector<NDArray> ones_;  // by output, made when they are needed
   Monitor monitor_;
   bool monitor_inputs_ = false;
-  const std::shared_ptr<PrologueSet> prologues_ = std::make_shared<PrologueSet>();
+  std::shared_ptr<PrologueSet> prologues_ = std::make_shared<PrologueSet>();
 };
 
 }  // namespace plait

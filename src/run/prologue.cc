@@ -15,6 +15,8 @@ namespace {
 
 // Copies of parameters, on several devices, whose values are kept.
 constexpr size_t kMostKept = 8;
+// The newest prologues of a set, which keep their values when another one comes.
+constexpr size_t kMostKeeping = 8;
 
 // Equal for prologues that compute the same from the same inputs.
 std::string KeyOf(const Graph& graph, const std::vector<int>& sources) {
@@ -121,20 +123,35 @@ Ref<const KeptValues> Prologue::Get(PrologueSources sources) {
   return fresh;
 }
 
+void Prologue::Forget() {
+  std::vector<Ref<const KeptValues>> dropped;  // freed without the lock
+  const std::lock_guard lock(mutex_);
+  dropped.swap(kept_);
+}
+
 Ref<Prologue> PrologueSet::Get(const Graph& graph, const std::vector<int>& sources,
                                const std::function<Ref<const CompiledGraph>()>& make) {
-  const std::string key = KeyOf(graph, sources);
+  std::string key = KeyOf(graph, sources);
   {
     const std::lock_guard lock(mutex_);
-    const auto it = known_.find(key);
-    if (it != known_.end()) return it->second.prologue;
+    if (Ref<Prologue> known = Find(key)) return known;
   }
-  Ref<Prologue> prologue = MakeRef<Prologue>(make(), sources);
+  Ref<Prologue> fresh = MakeRef<Prologue>(make(), sources);
   const std::lock_guard lock(mutex_);
+  if (Ref<Prologue> known = Find(key)) return known;  // another thread's
   // Those that no graph uses any more.
-  std::erase_if(known_,
-                [](const auto& item) { return item.second.prologue->unique(); });
-  return known_.emplace(key, Known{graph, std::move(prologue)}).first->second.prologue;
+  std::erase_if(known_, [](const Known& k) { return k.prologue->unique(); });
+  if (known_.size() >= kMostKeeping)
+    known_[known_.size() - kMostKeeping].prologue->Forget();
+  known_.push_back({std::move(key), graph, fresh});
+  return fresh;
+}
+
+Ref<Prologue> PrologueSet::Find(const std::string& key) const {
+  for (const Known& known : known_) {
+    if (known.key == key) return known.prologue;
+  }
+  return nullptr;
 }
 
 }  // namespace plait

@@ -15,7 +15,6 @@
 #include <mutex>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "graph/graph.h"
@@ -68,6 +67,8 @@ class Prologue : public RefCounted<Prologue> {
   Ref<const KeptValues> Find(PrologueSources sources) const;
   // REQUIRES: the caller holds the Vars of the sources.
   Ref<const KeptValues> Get(PrologueSources sources);
+  // Lets go of all values; calls that use some have them to the end.
+  void Forget();
 
  private:
   Ref<const KeptValues> Compute(PrologueSources sources) const;
@@ -80,7 +81,8 @@ class Prologue : public RefCounted<Prologue> {
 };
 
 // The prologues of graphs that are called with the same parameters: variants for other
-// shapes of the data share values.
+// shapes of the data, and executors, share values where they compute the same from
+// them. Many different ones must not fill the memory with values.
 class PrologueSet {
  public:
   // One for an equal graph, or what `make` gives.
@@ -89,11 +91,14 @@ class PrologueSet {
 
  private:
   struct Known {
+    std::string key;
     Graph graph;  // its parameters stand in the key by address
     Ref<Prologue> prologue;
   };
+  Ref<Prologue> Find(const std::string& key) const;
+
   std::mutex mutex_;
-  std::unordered_map<std::string, Known> known_;  // under mutex_
+  std::vector<Known> known_;  // under mutex_; the newest at the end
 };
 
 }  // namespace plait

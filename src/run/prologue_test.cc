@@ -133,6 +133,60 @@ TEST(Prologue, IsSharedByShapesOfTheData) {
   EXPECT_LT(Live(), before + kSize * sizeof(float) / 2);
 }
 
+TEST(Prologue, SharesFiltersInTheOrderOfAKernel) {
+  const Symbol conv =
+      CallSymbol("Convolution", {Symbol::Variable("x"), Symbol::Variable("w")},
+                 {{"kernel", "(3, 3)"}, {"num_filter", "128"}, {"no_bias", "True"}});
+  const Ref<GraphFunction> f = MakeRef<GraphFunction>(conv, "f");
+  const NDArray w = CallOp("ones_like", {NDArray::Empty({128, 128, 3, 3})});
+  const auto call = [&](int64_t batch) {
+    const NDArray in[] = {CallOp("ones_like", {NDArray::Empty({batch, 128, 9, 9})}), w};
+    return Value(f->Call(in));
+  };
+  EXPECT_NEAR(call(1), 9 * 128, 0.1);
+  const size_t before = Live();
+  for (int64_t batch = 2; batch < 6; ++batch) EXPECT_NEAR(call(batch), 9 * 128, 0.1);
+  EXPECT_LT(Live(), before + static_cast<size_t>(w.nbytes()));
+}
+
+TEST(Prologue, ExecutorsShareValues) {
+  constexpr int64_t kSize = 1 << 20;
+  const Symbol symbol = TwiceTheWeight();
+  const NDArray x = CallOp("ones_like", {NDArray::Empty({1, kSize})}),
+                w = CallOp("ones_like", {x});
+  const std::vector<NDArray> arrays = {x, w};
+  Executor first(symbol, arrays, {}, {}), second(symbol, arrays, {}, {});
+  second.ShareKept(first);
+  first.Forward(false);
+  const size_t before = Live();
+  second.Forward(false);
+  EXPECT_EQ(ValuesOf(second.outputs()[0])[0], 2.0 * kSize);
+  EXPECT_LT(Live(), before + kSize * sizeof(float) / 2);
+}
+
+TEST(Prologue, ManyDifferentOnesDoNotFillTheMemory) {
+  constexpr int64_t kSize = 1 << 20;
+  const NDArray x = CallOp("ones_like", {NDArray::Empty({1, kSize})}),
+                w = CallOp("ones_like", {x});
+  const std::vector<NDArray> arrays = {x, w};
+  std::vector<std::unique_ptr<Executor>> all;
+  const size_t before = Live();
+  for (int i = 0; i < 24; ++i) {
+    const Symbol times = CallSymbol("_mul_scalar", {Symbol::Variable("w")},
+                                    {{"scalar", std::to_string(i)}});
+    const Symbol y = CallSymbol("FullyConnected", {Symbol::Variable("x"), times},
+                                {{"num_hidden", "1"}, {"no_bias", "True"}});
+    all.push_back(std::make_unique<Executor>(y, arrays, std::vector<NDArray>(),
+                                             std::vector<GradReq>()));
+    if (i > 0) all[i]->ShareKept(*all[0]);
+    all[i]->Forward(false);
+    EXPECT_EQ(ValuesOf(all[i]->outputs()[0])[0], 1.0 * i * kSize);
+  }
+  EXPECT_LT(Live(), before + 10 * kSize * sizeof(float));
+  all[0]->Forward(false);
+  EXPECT_EQ(ValuesOf(all[0]->outputs()[0])[0], 0);
+}
+
 TEST(Prologue, WaitsForWritesThatAreUnderWay) {
   Doubler d;
   EXPECT_EQ(d.Call(), 20);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "cpu/blocked.h"
@@ -289,6 +290,9 @@ const OpDef& weight_op = []() -> const OpDef& {
 struct PackParams {
   P conv;
   bool data_pass = false;
+  // Names how filters of one shape are packed, so that graphs can tell that two calls
+  // of this operator do the same, whatever the images.
+  std::string packing;
   ConvPass pass() const {
     return data_pass ? ConvPass::kBackwardData : ConvPass::kForward;
   }
@@ -303,6 +307,7 @@ const OpDef& pack_op = Register<PackParams>({
     .name = "_pack_filters",
     .doc = "The filters of a blocked convolution in the order of its kernel.",
     .inputs = {{"weight", Types::kFloats}},
+    .params = {{"packing", &PackParams::packing, "Equal where the result is."}},
     .infer =
         [](const PackParams& p, Specs& in, Specs& out) {
           CheckParams(p.conv, "_pack_filters");
@@ -347,8 +352,12 @@ std::optional<BlockedForm> Rule(const OpDef& op, ConvPass pass, const ConvParams
   form.blocked_out = pass == ConvPass::kBackwardWeight ? 0 : 1;
   form.gain = how->gains ? GeometryOf(p).flops() : -GeometryOf(p).flops();
   if (how->packed > 0) {
+    const bool data_pass = pass == ConvPass::kBackwardData;
     form.preparation = {1, &pack_op,
-                        MakeParams(PackParams{p, pass == ConvPass::kBackwardData})};
+                        MakeParams(PackParams{p, data_pass,
+                                              (data_pass ? "data " : "forward ") +
+                                                  std::to_string(how->kind) + " " +
+                                                  std::to_string(how->layout)})};
   }
   form.params = MakeParams(std::move(p));
   return form;
