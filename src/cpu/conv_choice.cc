@@ -87,6 +87,7 @@ bool DirectWins(const ConvProblem& p, ConvPass pass) {
 // Half the memory and AVX-512's products of bfloat16: our own way is by float.
 bool Bfloat16DirectWins(const ConvProblem& p, ConvPass pass) {
   const Layer layer(p);
+  if (HasWinograd(p) && WinogradWins(p, pass)) return false;
   switch (pass) {
     case ConvPass::kForward:
       return layer.in > 4 || layer.strided || layer.depthwise;

@@ -85,6 +85,17 @@ void FusedNormBackward(const Norm& norm, const View& dy, const View& x,
                        const View& gamma, const View& mean, const View& third,
                        const View& dx, const View& dgamma, const View& dbeta);
 
+// The same for half types with the groups of batch and layer normalisation, which
+// FusedNorm...() call; gamma and beta may have any float dtype.
+void HalfNormForward(const Norm& norm, const View& x, const View& gamma,
+                     const View& beta, const View& y, const View& mean,
+                     const View& third, float* variance);
+void HalfNormApply(const Norm& norm, const View& x, const View& gamma, const View& beta,
+                   const View& mean, const View& third, const View& y);
+void HalfNormBackward(const Norm& norm, const View& dy, const View& x,
+                      const View& gamma, const View& mean, const View& third,
+                      const View& dx, const View& dgamma, const View& dbeta);
+
 // Applies the backward operator: dx, dgamma, dbeta.
 Values NormBackward(const Norm& norm, const Value& dy, const Value& x,
                     const Value& gamma, const Value& mean, const Value& third);

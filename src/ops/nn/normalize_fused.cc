@@ -48,17 +48,22 @@ void Invert(A* third, int64_t n) {
 }  // namespace
 
 const char* FusedNormDeclines(const Norm& norm, DType x, DType gamma) {
-  if (x != DType::kFloat32 && x != DType::kFloat64)
-    return "neither float32 nor float64";
-  if (gamma != x) return "gamma of another dtype";
   if (!HasRuns(norm)) return "no contiguous runs";
   if (norm.sizes.size() == 0) return "nothing to normalise";
-  return nullptr;
+  if (IsHalf(x)) {
+    const bool batch = norm.stats_axes == 0b10 && norm.affine_axes == 0b10;
+    return batch || ByRows(norm) ? nullptr : "groups of a half type";
+  }
+  return gamma != x ? "gamma of another dtype" : nullptr;
 }
 
 void FusedNormForward(const Norm& norm, const View& x, const View& gamma,
                       const View& beta, const View& y, const View& mean,
                       const View& third, void* variance) {
+  if (IsHalf(x.dtype)) {
+    return HalfNormForward(norm, x, gamma, beta, y, mean, third,
+                           static_cast<float*>(variance));
+  }
   VisitFused(x.dtype, [&]<typename T>() {
     const T* g = norm.fix_gamma ? nullptr : gamma.data<const T>();
     T* thirds = third.data<T>();
@@ -85,6 +90,7 @@ void FusedNormForward(const Norm& norm, const View& x, const View& gamma,
 void FusedNormApply(const Norm& norm, const View& x, const View& gamma,
                     const View& beta, const View& mean, const View& third,
                     const View& y) {
+  if (IsHalf(x.dtype)) return HalfNormApply(norm, x, gamma, beta, mean, third, y);
   VisitFused(x.dtype, [&]<typename T>() {
     cpu::NormApply<T>(GroupsOf(norm), x.data<const T>(),
                       norm.fix_gamma ? nullptr : gamma.data<const T>(),
@@ -96,6 +102,8 @@ void FusedNormApply(const Norm& norm, const View& x, const View& gamma,
 void FusedNormBackward(const Norm& norm, const View& dy, const View& x,
                        const View& gamma, const View& mean, const View& third,
                        const View& dx, const View& dgamma, const View& dbeta) {
+  if (IsHalf(x.dtype))
+    return HalfNormBackward(norm, dy, x, gamma, mean, third, dx, dgamma, dbeta);
   VisitFused(x.dtype, [&]<typename T>() {
     const T* g = norm.fix_gamma ? nullptr : gamma.data<const T>();
     std::vector<T> inverse(third.data<const T>(), third.data<const T>() + third.size());

@@ -94,6 +94,12 @@ void PlainPoolMaxBackward(const PoolGeometry& g, const View& dy, const View& x,
 // y = u at the place of each window's largest x: the gradient of the above for dy.
 void PlainPoolTake(const PoolGeometry& g, const View& u, const View& x, const View& y);
 
+// The fast ones, for one and two dimensions, channels first.
+const char* DeclinesPoolPlanes(const PoolParams& p, const Specs& in, const Specs& out);
+void PoolPlanesForward(const PoolParams& p, const KernelArgs& args);
+void PoolPlanesSpread(const PoolParams& p, const KernelArgs& args);
+void PoolPlanesMaxBackward(const PoolParams& p, const KernelArgs& args);
+
 }  // namespace plait
 
 #endif  // PLAIT_OPS_NN_POOL_H_

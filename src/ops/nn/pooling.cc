@@ -1,6 +1,5 @@
 // Pooling over windows in one to three dimensions, and its gradients.
 
-#include "cpu/pool.h"
 #include "graph/math.h"
 #include "ops/infer.h"
 #include "ops/nn/pool.h"
@@ -168,44 +167,6 @@ void Take(const P& p, const KernelArgs& args) {
                 args.in[0], args.in[1], args.out[0]);
 }
 
-// ---------------------------------------------------------------- planes of floats
-
-cpu::PoolPlanes PlanesOf(const P& p, const Shape& x, const Shape& y) {
-  const PoolGeometry g = MakePoolGeometry(p, x, y);
-  return {
-      g.batch * g.channels, g.in[1],     g.in[2],     g.out[1], g.out[2], g.kernel[1],
-      g.kernel[2],          g.stride[1], g.stride[2], g.pad[1], g.pad[2]};
-}
-
-const char* DeclinesPlanes(const P& p, const Specs& in, const Specs&) {
-  if (in[0].dtype != DType::kFloat32) return "not float32";
-  if (in[0].shape.rank() > 4) return "windows in three dimensions";
-  if (p.channels_last()) return "channels last";
-  if (p.pool_type == PoolType::kLp) return "lp";
-  return nullptr;
-}
-
-void ForwardPlanes(const P& p, const KernelArgs& args) {
-  const cpu::PoolPlanes planes = PlanesOf(p, args.in[0].shape(), args.out[0].shape());
-  const float* x = args.in[0].data<const float>();
-  float* y = args.out[0].data<float>();
-  if (p.pool_type == PoolType::kMax) {
-    cpu::MaxPool(planes, x, y);
-  } else {
-    cpu::SumPool(planes, p.pool_type == PoolType::kAvg, p.include_pad(), x, y);
-  }
-}
-void SpreadPlanes(const P& p, const KernelArgs& args) {
-  cpu::SumPoolBackward(PlanesOf(p, args.out[0].shape(), args.in[0].shape()),
-                       p.pool_type == PoolType::kAvg, p.include_pad(),
-                       args.in[0].data<const float>(), args.out[0].data<float>());
-}
-void MaxBackwardPlanes(const P& p, const KernelArgs& args) {
-  cpu::MaxPoolBackward(PlanesOf(p, args.out[0].shape(), args.in[0].shape()),
-                       args.in[0].data<const float>(), args.in[1].data<const float>(),
-                       args.out[0].data<float>());
-}
-
 double Cost(const P& p, const Specs& in, const Specs& out) {
   const Shape &a = in[0].shape, &b = out[0].shape;
   const bool forward = a.size() >= b.size();
@@ -248,7 +209,7 @@ const OpDef& pooling = Register<P>({
       if (p.pool_type == PoolType::kLp) return {.in = 0b1, .out = 0b1};
       return {};
     },
-    .cpu = {{"planes", ForwardPlanes, DeclinesPlanes}, {"plain", Forward}},
+    .cpu = {{"planes", PoolPlanesForward, DeclinesPoolPlanes}, {"plain", Forward}},
     .cost = Cost,
     .samples =
         {{{Normal({2, 2, 4, 6})}, {.kernel = {2, 2}, .stride = {2, 2}}},
@@ -298,7 +259,7 @@ const OpDef& spread_op = Register<P>({
     .inputs = {{"dy", Types::kFloats}},
     .infer = InferBackward,
     .gradient = SpreadGradient,
-    .cpu = {{"planes", SpreadPlanes, DeclinesPlanes}, {"plain", SpreadKernel}},
+    .cpu = {{"planes", PoolPlanesSpread, DeclinesPoolPlanes}, {"plain", SpreadKernel}},
     .cost = Cost,
     .samples = {{{Normal({1, 2, 3, 3})}, kSample}},
 });
@@ -310,7 +271,8 @@ const OpDef& max_backward_op = Register<P>({
     .infer = InferBackward,
     .gradient = MaxBackwardGradient,
     .uses = {.in = 0b10},
-    .cpu = {{"planes", MaxBackwardPlanes, DeclinesPlanes}, {"plain", MaxBackward}},
+    .cpu = {{"planes", PoolPlanesMaxBackward, DeclinesPoolPlanes},
+            {"plain", MaxBackward}},
     .cost = Cost,
     .samples = {{{Normal({1, 2, 3, 3}), Normal({1, 2, 5, 4})}, MaxSample()}},
 });
