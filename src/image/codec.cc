@@ -43,7 +43,7 @@ const Codec& CodecOf(std::span<const uint8_t> file) {
                                              : nullptr;
   if (known != nullptr) CodecOf(std::string_view(known));
   Fail(ErrorKind::kValue, "image: ", file.size(),
-       " bytes that begin like no image format; JPEG or PNG was expected");
+       " bytes that begin like no image format; JPEG, PNG or WebP was expected");
 }
 
 // By decoding all of the image.
