@@ -1,7 +1,7 @@
 """Recording of imperative calls, and gradients through what was recorded."""
 
 from . import _plait
-from .error import MXNetTypeError, MXNetValueError, NotYetError
+from .error import MXNetTypeError, MXNetValueError
 from .ndarray._core import NDArray
 
 __all__ = [
@@ -123,8 +123,14 @@ def grad(
 
 
 def get_symbol(x):
-    """The recorded computation as a Symbol: comes with symbols."""
-    raise NotYetError("autograd.get_symbol comes with symbols, in a later release")
+    """The recorded computation of an array as a Symbol.
+
+    Arrays with gradients, and those from outside of the recording, are variables. A
+    hybridized block and a Function are one call each, which has no symbol.
+    """
+    from .symbol import Symbol
+
+    return Symbol(_plait.symbol_of_tape(x))
 
 
 class Function:

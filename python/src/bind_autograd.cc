@@ -7,6 +7,7 @@
 
 #include "bindings.h"
 #include "run/tape.h"
+#include "run/tape_symbol.h"
 
 namespace nb = nanobind;
 
@@ -92,6 +93,7 @@ void BindAutograd(nb::module_& m) {
                    bool create_graph, bool train_mode) {
     return Grad(heads, variables, head_grads, retain_graph, create_graph, train_mode);
   });
+  m.def("symbol_of_tape", &SymbolOfTape);
   m.def("record_custom", [](const std::string& name, const std::vector<NDArray>& in,
                             const std::vector<NDArray>& out, nb::callable gradient) {
     RecordCustom(name, in, out, FromPython(std::move(gradient)));

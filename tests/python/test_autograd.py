@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import plait as mx
-from plait import _plait, autograd, nd
+from plait import _plait, autograd, gluon, nd
 
 
 def leaf(values, req="write", dtype="float32"):
@@ -504,6 +504,29 @@ def test_graphs_are_freed_with_their_results():
     assert _plait.memory_stats("cpu", 0)["live"] <= before + 100000
 
 
-def test_get_symbol_comes_later():
-    with pytest.raises(NotImplementedError):
-        autograd.get_symbol(nd.ones((1,)))
+def test_recorded_calls_as_a_symbol():
+    x, w = nd.array([[1, 2]]), nd.array([[3, 4], [5, 6]])
+    x.attach_grad()
+    with autograd.record():
+        h = nd.FullyConnected(x, w, no_bias=True, num_hidden=2)
+        y = nd.split(nd.tanh(h) * h + x * 2, num_outputs=2)[1]
+    symbol = autograd.get_symbol(y)
+    assert symbol.list_arguments() == ["var0", "var1"]
+    values = {"var0": x, "var1": w}
+    again = symbol.bind(mx.cpu(), values).forward()[0]
+    np.testing.assert_allclose(again.asnumpy(), y.asnumpy())
+    y.backward()
+    with pytest.raises(ValueError, match="no result of recorded calls"):
+        autograd.get_symbol(x * 2)
+    with autograd.record():
+        y = x
+        for _ in range(5000):
+            y = y + x
+    assert len(autograd.get_symbol(y).list_arguments()) == 1
+    block = gluon.nn.Dense(1, in_units=2)
+    block.initialize()
+    block.hybridize()
+    with autograd.record():
+        y = block(x)
+    with pytest.raises(NotImplementedError, match="recorded as one call"):
+        autograd.get_symbol(y)
