@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from plait import _plait
+
 ROOT = Path(__file__).resolve().parent.parent
 FASHION = Path("/usr/share/datasets/fashion-mnist")
 
@@ -71,6 +73,16 @@ def test_a_small_gpt_reads_a_text_and_writes(tmp_path):
     assert losses[-1] < losses[0] - 0.3 and losses[-1] < 3.3, out.stdout
     assert len(out.stdout.split("nats a letter\n")[1].rstrip("\n")) >= 90
     assert (tmp_path / "gpt-symbol.json").stat().st_size > 1000
+
+
+@pytest.mark.skipif(
+    not _plait.features()["OPENCV"], reason="this build has no codecs of images"
+)
+def test_a_folder_of_images_becomes_a_network_and_a_confusion_matrix(tmp_path):
+    out = run("image_folder.py", tmp_path, "--epochs", "4", "--count", "120")
+    assert accuracy_in(out.stdout) > 60, out.stdout
+    for name in ("confusion.png", "images.params", "images_val.rec"):
+        assert (tmp_path / name).stat().st_size > 1000
 
 
 def test_fashion_mnist_says_where_its_data_comes_from(tmp_path):
