@@ -2,7 +2,8 @@
 
 The folder has a folder of images for each class. plait-im2rec lists them and packs them
 into record files; ImageRecordIter reads, crops and mirrors them in threads while a
-small convolutional network is trained. Without --images, pictures of four shapes are drawn.
+small convolutional network is trained. Without --images, pictures of four shapes are
+drawn.
 """
 
 import argparse
