@@ -113,7 +113,7 @@ class Forward {
     CopyRows(q, p_.q.row, n, p_.size, size_, static_cast<T>(p_.scale * kLog2E), rows_);
     PackLeft(rows_, panels, size_, p_.size, queries_);
     std::fill_n(states_, n, RowState<T>{});
-    const int64_t end = Visible(p_, b, first + n - 1, 0, p_.keys);
+    const int64_t end = VisibleToAny(p_, b, h, first, n, 0, p_.keys);
     for (int64_t j = 0; j < end; j += block_) {
       const int64_t keys = std::min(block_, end - j);
       CopyRows(RowsAt<const S>(p_.k, b, h, j), p_.k.row, keys, p_.size, size_, T(1),
@@ -143,7 +143,7 @@ class Forward {
     const int64_t row = panels.First(i);
     const int64_t rows = panels.First(last - 1) + panels.Rows(last - 1) - row;
     const int64_t packed = keys;
-    keys = Visible(p_, b, first + row + rows - 1, j, keys);
+    keys = VisibleToAny(p_, b, h, first + row, rows, j, keys);
     if (keys == 0) return;
     MultiplyPacked(queries_, panels, i, last, p_.size, keys_, packed, keys, scores_,
                    stride_);
@@ -159,7 +159,7 @@ class Forward {
   // its largest score grows.
   void Row(int64_t b, int64_t h, int64_t query, int64_t j, int64_t keys, T* scores,
            RowState<T>& state, T* result) {
-    const int64_t n = Visible(p_, b, query, j, keys);
+    const int64_t n = Visible(p_, b, h, query, j, keys);
     if (p_.mask.data != nullptr) AddMask(p_.mask, b, h, query, j, n, scores);
     const T largest = std::max(state.largest, LargestOf(scores, n));
     const T base = std::isinf(largest) && largest < 0 ? T(0) : largest;

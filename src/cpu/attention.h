@@ -41,7 +41,15 @@ struct AttentionProblem {
   double scale = 1;
   // Query i sees keys j <= i + keys - queries: the last query sees all of them.
   bool causal = false;
-  const int64_t* lengths = nullptr;  // for each of the batch: keys that count; or null
+  // How many keys count, of a (batch, head, query) by strides in elements; null: all.
+  const int64_t* lengths = nullptr;
+  int64_t length_batch = 1, length_head = 0, length_query = 0;
+
+  int64_t Length(int64_t b, int64_t h, int64_t query) const {
+    return lengths == nullptr
+               ? keys
+               : lengths[b * length_batch + h * length_head + query * length_query];
+  }
   AttentionMask mask;
   // Weights become 0 with this chance and are divided by 1 - dropout else. The weight
   // of query i and key j takes number ((b * heads + h) * queries + i) * keys + j of the

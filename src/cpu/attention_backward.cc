@@ -95,8 +95,7 @@ class Backward {
   // writes the gradients of keys and values [first, last).
   void Run(int64_t b, int64_t h, int64_t first, int64_t last, T* dq) {
     Deltas(b, h);
-    int64_t end = p_.keys;
-    if (p_.lengths != nullptr) end = std::clamp<int64_t>(p_.lengths[b], 0, end);
+    const int64_t end = VisibleToAny(p_, b, h, 0, p_.queries, 0, p_.keys);
     for (int64_t j = first; j < last; j += block_) {
       const int64_t all = std::min(block_, last - j);
       const int64_t keys = std::clamp<int64_t>(end - j, 0, all);
@@ -148,7 +147,7 @@ class Backward {
   void Queries(int64_t b, int64_t h, int64_t i, int64_t rows, int64_t j, int64_t keys,
                T* dq) {
     const int64_t packed = keys;
-    keys = Visible(p_, b, i + rows - 1, j, keys);
+    keys = VisibleToAny(p_, b, h, i, rows, j, keys);
     if (keys == 0) return;
     const RowPanels panels(rows);
     const S* q = RowsAt<const S>(p_.q, b, h, i);
@@ -170,7 +169,7 @@ class Backward {
 
   void Row(int64_t b, int64_t h, int64_t query, int64_t j, int64_t keys, int64_t r) {
     T *x = scores_ + r * stride_, *g = grads_ + r * stride_;
-    const int64_t n = Visible(p_, b, query, j, keys);
+    const int64_t n = Visible(p_, b, h, query, j, keys);
     if (p_.mask.data != nullptr) AddMask(p_.mask, b, h, query, j, n, x);
     if (kept_.active()) {
       kept_.Draw(b, h, query, j, bits_, n);

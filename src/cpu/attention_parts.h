@@ -244,12 +244,22 @@ void AddMask(const AttentionMask& m, int64_t b, int64_t h, int64_t query, int64_
 }
 
 // How many of the keys from `first` on a query sees, at most n.
-inline int64_t Visible(const AttentionProblem& p, int64_t b, int64_t query,
+inline int64_t Visible(const AttentionProblem& p, int64_t b, int64_t h, int64_t query,
                        int64_t first, int64_t n) {
-  int64_t end = p.keys;
-  if (p.lengths != nullptr) end = std::clamp<int64_t>(p.lengths[b], 0, end);
+  int64_t end = std::clamp<int64_t>(p.Length(b, h, query), 0, p.keys);
   if (p.causal) end = std::min(end, query + p.keys - p.queries + 1);
   return std::clamp<int64_t>(end - first, 0, n);
+}
+
+// The most that one of some queries sees.
+inline int64_t VisibleToAny(const AttentionProblem& p, int64_t b, int64_t h,
+                            int64_t query, int64_t queries, int64_t first, int64_t n) {
+  int64_t most = Visible(p, b, h, query + queries - 1, first, n);
+  if (p.lengths == nullptr || p.length_query == 0) return most;  // the last sees most
+  for (int64_t i = 0; i < queries; ++i) {
+    most = std::max(most, Visible(p, b, h, query + i, first, n));
+  }
+  return most;
 }
 
 // Runs f(unit) for each unit, on all threads; results must not depend on who does what.

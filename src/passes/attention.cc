@@ -26,7 +26,8 @@ double NumberOf(const GraphNode& node, std::string_view name) {
 
 // What one dot_product_attention replaces.
 struct Site {
-  GraphEntry q, k, v, mask;  // mask.node < 0: none
+  GraphEntry q, k, v;
+  GraphEntry mask, length;  // node < 0: none
   double scale = 1;
   double dropout = 0;
   bool rows_first = false;  // q, k, v are (batch, length, heads, size)
@@ -89,7 +90,7 @@ class AttentionPass {
   }
 
   std::optional<Site> Find(int softmax) const {
-    if (!IsOp(softmax, "softmax") || At(softmax).inputs.size() != 1) return {};
+    if (!IsOp(softmax, "softmax")) return {};
     const GraphNode& node = At(softmax);
     const Shape& shape = node.outputs[0].shape;
     const int64_t axis = static_cast<int64_t>(NumberOf(node, "axis"));
@@ -98,6 +99,7 @@ class AttentionPass {
       return {};
     Site site;
     site.scores = shape;
+    if (node.inputs.size() == 2) site.length = node.inputs[1];
     const std::string temperature = TextOf(node, "temperature");
     if (temperature != "None") site.scale /= NumberOf(node, "temperature");
     if (!(site.scale > 0) || !FindWeights(softmax, site) ||
@@ -304,21 +306,24 @@ class AttentionPass {
 
   // The mask with as many axes as (batch, heads, queries, keys).
   GraphEntry MaskOf(const Site& site, const Shape& full, Graph& out) const {
-    static const OpDef& reshape = GetOp("Reshape");
     const Shape& mask = ShapeOf(site.mask);
     Shape s = mask;
     if (site.scores.rank() == 3 && mask.rank() == 3) {
       const bool each = mask[0] != 1;
       s = {each ? full[0] : 1, each ? full[1] : 1, mask[1], mask[2]};
     }
-    if (s == mask) return Moved(site.mask);
+    return s == mask ? Moved(site.mask) : Reshaped(site.mask, s, out);
+  }
+
+  GraphEntry Reshaped(GraphEntry e, const Shape& s, Graph& out) const {
+    static const OpDef& reshape = GetOp("Reshape");
     const NamedAttr attrs[] = {{"shape", AttrCodec<Shape>::Encode(s)}};
     GraphNode node;
     node.op = &reshape;
     node.params = MakeParams(reshape, attrs);
-    node.name = At(site.mask.node).name + "_of_heads";
-    node.inputs = {Moved(site.mask)};
-    node.outputs.push_back({s, graph_.spec(site.mask).dtype});
+    node.name = At(e.node).name + "_of_heads";
+    node.inputs = {Moved(e)};
+    node.outputs.push_back({s, graph_.spec(e).dtype});
     out.Add(std::move(node));
     return {static_cast<int>(out.size()) - 1, 0};
   }
@@ -335,11 +340,16 @@ class AttentionPass {
     GraphNode node;
     node.inputs = {Moved(site.q), Moved(site.k), Moved(site.v)};
     if (site.mask.node >= 0) node.inputs.push_back(MaskOf(site, full, out));
+    if (site.length.node >= 0) {
+      const Shape each{full[0], full[1], full[2]};
+      node.inputs.push_back(Reshaped(site.length, each, out));
+    }
     const NamedAttr attrs[] = {
         {"scale", {site.scale}},
         {"dropout", {site.dropout}},
         {"layout", {std::string(site.rows_first ? "BTHD" : "BHTD")}},
-        {"use_mask", {site.mask.node >= 0}}};
+        {"use_mask", {site.mask.node >= 0}},
+        {"use_length", {site.length.node >= 0}}};
     node.op = &attention;
     node.params = MakeParams(attention, attrs);
     node.name = At(site.named).name;

@@ -78,6 +78,14 @@ TEST(FuseAttention, TakesDropoutMaskAndTemperatureAlong) {
   EXPECT_EQ(NumberIn(graph, "scale"), 0.5);
 }
 
+TEST(FuseAttention, TakesLengthsAlong) {
+  const Symbol weights = CallOp("softmax", {Scores(kQ, kK), Symbol::Variable("length")},
+                                {{"use_length", "True"}});
+  const Graph graph = Fused(Result(weights, kV), {"q"}, {{"length", {4, 5}}});
+  EXPECT_EQ(CountOps(graph, kFused), 1);
+  EXPECT_EQ(CountOps(graph, "softmax"), 0);
+}
+
 TEST(FuseAttention, TakesTheTransposesOfHeadsAlong) {
   const auto heads = [](const Symbol& x) {
     const Symbol rows = CallOp("Reshape", {x}, {{"shape", "(0, 0, 2, 4)"}});

@@ -86,6 +86,17 @@ def test_lengths_hide_keys():
     assert np.all(y.asnumpy()[1] == 0)
 
 
+def test_lengths_of_each_query():
+    q, k, v = arrays((3, 2, 5, 4), (3, 2, 9, 4), (3, 2, 9, 4))
+    for shape in ((3, 2, 5), (1, 2, 5), (3, 1, 1), (1, 1, 5)):
+        length = np.random.RandomState(1).randint(0, 10, shape)
+        y = attention(q, k, v, length=nd.array(length), use_length=True, causal=True)
+        hidden = np.arange(9) >= length[..., None]
+        hidden = hidden | (np.arange(9) > np.arange(5)[:, None] + 4)
+        expected = naive(q, k, v, hidden=hidden).asnumpy()
+        np.testing.assert_allclose(y.asnumpy(), expected, atol=1e-12)
+
+
 @pytest.mark.parametrize("dtype", ["int32", "uint8", "bool"])
 def test_masks_that_are_no_floats_hide_keys_where_they_are_0(dtype):
     q, k, v = arrays((2, 2, 6, 4), (2, 2, 7, 4), (2, 2, 7, 4))
@@ -218,9 +229,9 @@ def test_memory_grows_with_the_length_only():
 class Written(gluon.HybridBlock):
     """Attention as models write it."""
 
-    def __init__(self, dropout=0.0, mask=None, turn_back=True):
+    def __init__(self, dropout=0.0, turn_back=True):
         super().__init__()
-        self._mask, self._turn_back = mask, turn_back
+        self._turn_back = turn_back
         with self.name_scope():
             self.project = nn.Dense(72, flatten=False, in_units=24)
             self.dropout = nn.Dropout(dropout)
@@ -268,6 +279,27 @@ def test_hybridized_blocks_give_the_same_with_the_same_draws(turn_back, mask, dr
         net.hybridize()
         for a, b in zip(step(net, x, mask, train), expected, strict=True):
             np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-5 * np.abs(b).max())
+
+
+def test_softmax_with_lengths_is_found():
+    class WithLengths(gluon.HybridBlock):
+        def hybrid_forward(self, F, q, k, v, length):
+            scores = F.batch_dot(q, k, transpose_b=True) * 0.4
+            return F.batch_dot(F.softmax(scores, length, use_length=True), v)
+
+    net = WithLengths()
+    q, k, v = arrays((3, 5, 4), (3, 7, 4), (3, 7, 4), dtype="float32")
+    q.attach_grad()
+    length = nd.array(np.arange(15).reshape(3, 5) % 8)
+    found = []
+    for hybridize in (False, True):
+        net.hybridize(hybridize)
+        with autograd.record():
+            y = net(q, k, v, length)
+        y.backward()
+        found.append([y.asnumpy(), q.grad.asnumpy()])
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
 def test_masks_that_want_gradients_get_them():

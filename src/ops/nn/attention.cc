@@ -57,6 +57,18 @@ void CheckMask(const char* op, const Shape& mask, const AttentionSizes& s) {
         " (batch, heads, queries, keys) was expected");
 }
 
+void CheckLength(const char* op, Shape& length, const AttentionSizes& s) {
+  const int64_t full[] = {s.batch, s.heads, s.queries};
+  bool fits = length.rank() == 3 || Assign(length, Shape{s.batch});
+  for (int i = 0; fits && length.rank() == 3 && i < 3; ++i) {
+    fits = length[i] == full[i] || length[i] == 1 || length[i] == kUnknownSize ||
+           full[i] == kUnknownSize;
+  }
+  Check(fits, op, ": length has shape ", length, "; ", Shape{s.batch},
+        ", a number of keys for each of the batch, or one that broadcasts to ",
+        Shape{s.batch, s.heads, s.queries}, " was expected");
+}
+
 }  // namespace
 
 std::vector<Param<P>> AttentionParamList() {
@@ -136,9 +148,7 @@ bool InferAttention(const P& p, const char* op, Specs& in, Shape* y) {
   if (p.use_mask) CheckMask(op, in[MaskInput(p)].shape, s);
   if (p.use_length) {
     Shape& length = in[LengthInput(p)].shape;
-    Check(Assign(length, Shape{s.batch}), op, ": length has shape ", length,
-          "; a number of keys for each of the batch, ", Shape{s.batch},
-          ", was expected");
+    CheckLength(op, length, s);
   }
   return true;
 }
@@ -189,15 +199,20 @@ cpu::AttentionProblem ProblemOf(const P& p, std::span<const View> in,
   if (p.use_length) {
     const View& x = in[LengthInput(p)];
     VisitDType(x.dtype, [&]<typename T>() {
-      for (int64_t b = 0; b < s.batch; ++b) {
+      for (int64_t i = 0; i < x.size(); ++i) {
         const auto n =
-            static_cast<double>(static_cast<Accumulate<T>>(x.data<const T>()[b]));
+            static_cast<double>(static_cast<Accumulate<T>>(x.data<const T>()[i]));
         // NaN counts as 0.
         lengths.push_back(
             n > 0 ? static_cast<int64_t>(std::min(n, static_cast<double>(s.keys))) : 0);
       }
     });
     problem.lengths = lengths.data();
+    if (const Shape& n = x.shape(); n.rank() == 3) {
+      problem.length_query = n[2] != 1;
+      problem.length_head = n[1] != 1 ? n[2] : 0;
+      problem.length_batch = n[0] != 1 ? n[1] * n[2] : 0;
+    }
   }
   if (p.use_mask) {
     const View& x = in[MaskInput(p)];
@@ -225,7 +240,7 @@ double PlainScore(const cpu::AttentionProblem& p, int64_t b, int64_t h, int64_t 
                   int64_t j) {
   constexpr double kHidden = -std::numeric_limits<double>::infinity();
   if (p.causal && j > i + p.keys - p.queries) return kHidden;
-  if (p.lengths != nullptr && j >= p.lengths[b]) return kHidden;
+  if (j >= p.Length(b, h, i)) return kHidden;
   double s = 0;
   for (int64_t d = 0; d < p.size; ++d) {
     s += ElementOf(p.dtype, p.q.data, b * p.q.batch + h * p.q.head + i * p.q.row + d) *

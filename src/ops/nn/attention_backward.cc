@@ -71,8 +71,7 @@ void Blocks(const P& p, const KernelArgs& args) {
 class PlainBackward {
  public:
   PlainBackward(const P& p, const KernelArgs& args)
-      : args_(args),
-        problem_(Problem(p, args, lengths_)),
+      : problem_(Problem(p, args, lengths_)),
         w_(PlainAttentionWeights(problem_, nullptr)),
         kept_(PlainAttentionKept(problem_)),
         dy_(RowsOf(p, args.in[FirstOf(p) + 3])) {
@@ -141,7 +140,6 @@ class PlainBackward {
     });
   }
 
-  const KernelArgs& args_;
   std::vector<int64_t> lengths_;
   const cpu::AttentionProblem problem_;
   const std::vector<double> w_, kept_;

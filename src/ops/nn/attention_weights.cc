@@ -74,8 +74,7 @@ void Plain(const P& p, const KernelArgs& args) {
 template <typename T>
 void Normalize(const cpu::AttentionProblem& p, int64_t b, int64_t h, int64_t i, T* w) {
   constexpr T kHidden = -std::numeric_limits<T>::infinity();
-  int64_t n = p.keys;
-  if (p.lengths != nullptr) n = std::min(n, p.lengths[b]);
+  int64_t n = std::min(p.keys, p.Length(b, h, i));
   if (p.causal) n = std::clamp<int64_t>(i + p.keys - p.queries + 1, 0, n);
   if (const cpu::AttentionMask& m = p.mask; m.data != nullptr) {
     VisitDType(m.dtype, [&]<typename M>() {

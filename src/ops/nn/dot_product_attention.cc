@@ -130,14 +130,16 @@ const OpDef& attention = Register<P>({
         "Attention: values added up by the softmax of scaled products of queries and "
         "keys. Memory grows with the length and not with its square. Queries that "
         "see no key give 0.",
-    .inputs = {{"query", Types::kFloats,
-                "(batch, heads, queries, size), or as `layout` says."},
-               {"key", Types::kFloats, "(batch, heads, keys, size)."},
-               {"value", Types::kFloats, "(batch, heads, keys, size of a value)."},
-               {"mask", Types::kAny,
-                "Broadcasts to (batch, heads, queries, keys). Floats are added to the "
-                "scores; of other types, 0 hides a key."},
-               {"length", Types::kAny, "(batch,): how many keys count."}},
+    .inputs =
+        {{"query", Types::kFloats,
+          "(batch, heads, queries, size), or as `layout` says."},
+         {"key", Types::kFloats, "(batch, heads, keys, size)."},
+         {"value", Types::kFloats, "(batch, heads, keys, size of a value)."},
+         {"mask", Types::kAny,
+          "Broadcasts to (batch, heads, queries, keys). Floats are added to the "
+          "scores; of other types, 0 hides a key."},
+         {"length", Types::kAny,
+          "How many keys count: (batch,), or broadcasts to (batch, heads, queries)."}},
     .outputs = {{"output", Types::kFloats,
                  "(batch, heads, queries, size of a value), in the layout of query."},
                 {"log_sums", Types::kFloats,
@@ -168,6 +170,9 @@ const OpDef& attention = Register<P>({
                   Given({3, 3}, {1, 0, 0, 1, 1, 0, 0, 1, 1}, DType::kInt32),
                   Given({2}, {3, 1}, DType::kInt32)},
                  {.use_mask = true, .use_length = true}},
+                {{Normal({2, 3, 4}), Normal({2, 5, 4}), Normal({2, 5, 4}),
+                  Given({2, 1, 3}, {1, 5, 3, 4, 0, 2}, DType::kFloat32)},
+                 {.heads = 2, .use_length = true}},
                 {{Normal({1, 1, 3, 2}), Normal({1, 1, 4, 2}), Normal({1, 1, 4, 2}),
                   Normal({4})},
                  {.dropout = 0.4f, .use_mask = true},
