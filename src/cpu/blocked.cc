@@ -68,7 +68,7 @@ int64_t FindBlock() {
       onednn::PreferredLayouts(p, DType::kFloat32, pass, ConvAlgorithm::kDirect);
   if (!(l.x == l.y)) return 0;
   for (int64_t block : {16, 8}) {
-    if (l.x == onednn::BlockedLayout(block)) return block;
+    if (l.x == onednn::BlockedLayout(block) && block == FloatLanes()) return block;
   }
 #endif
   return 0;

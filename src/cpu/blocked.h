@@ -13,8 +13,12 @@
 
 namespace plait::cpu {
 
-// Channels of a block that this processor's convolutions want: the lanes of its
-// vectors. 0: there are no such convolutions.
+// The float lanes of this processor's vectors: 16 with AVX-512, 8 with AVX2, 4 with
+// NEON, 1 without vectors. Our own kernels of convolutions take blocks of this size.
+int64_t FloatLanes();
+
+// Channels of a block that all convolutions here want: FloatLanes(), or 0 where not all
+// of them are there.
 int64_t ChannelBlock();
 
 struct BlockedArray {

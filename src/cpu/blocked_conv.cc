@@ -38,9 +38,9 @@ double Waste(const ConvProblem& p, int64_t block) {
 
 // Enough channels to pay for the transforms of images, and enough pixels to pay for
 // those of filters.
-bool SuitsWinograd(const ConvProblem& p, int64_t block) {
-  return HasWinograd(p) && WinogradBlock() == block && p.in_channels >= 32 &&
-         p.out_channels >= 32 && p.Out(1) >= 6 && p.Out(2) >= 6;
+bool SuitsWinograd(const ConvProblem& p) {
+  return HasWinograd(p) && p.in_channels >= 32 && p.out_channels >= 32 &&
+         p.Out(1) >= 6 && p.Out(2) >= 6;
 }
 
 // What was computed is rectified while it is in the last cache: large batches are
@@ -94,7 +94,7 @@ std::optional<BlockedConv> FindBlockedConv(const ConvProblem& p, ConvPass pass) 
   BlockedConv how;
   how.gains = Waste(p, block) <= 1.3;
   const bool reads = pass != ConvPass::kBackwardWeight;  // filters
-  if (asked != ConvAlgorithm::kDirect && SuitsWinograd(p, block)) {
+  if (asked != ConvAlgorithm::kDirect && SuitsWinograd(p)) {
     how.kind = BlockedConv::kWinograd;
     if (reads)
       how.packed = static_cast<int64_t>(WinogradFilterBytes(p, pass) / sizeof(float));

@@ -20,7 +20,7 @@ namespace plait::cpu::HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
-constexpr int kBlock = HWY_LANES(float) >= 16 ? 16 : 8;
+constexpr int kBlock = HWY_LANES(float);
 using D = hn::CappedTag<float, kBlock>;
 using V = hn::Vec<D>;
 
@@ -189,19 +189,18 @@ HWY_EXPORT(Planes);
 }  // namespace
 
 bool HasDepthwiseConv(const ConvProblem& p, ConvPass pass) {
-  return ChannelBlock() > 0 && p.rank == 2 && p.groups > 1 &&
-         p.groups == p.in_channels && p.groups == p.out_channels &&
-         p.dilation[1] == 1 && p.dilation[2] == 1 && p.Work() > 0 &&
-         pass == ConvPass::kForward;
+  return p.rank == 2 && p.groups > 1 && p.groups == p.in_channels &&
+         p.groups == p.out_channels && p.dilation[1] == 1 && p.dilation[2] == 1 &&
+         p.Work() > 0 && pass == ConvPass::kForward;
 }
 
 int64_t DepthwiseFilterSize(const ConvProblem& p) {
-  const int64_t block = ChannelBlock();
+  const int64_t block = FloatLanes();
   return (p.in_channels + block - 1) / block * block * p.KernelSize();
 }
 
 void PackDepthwiseFilters(const ConvProblem& p, const float* weight, float* packed) {
-  const int64_t block = ChannelBlock(), size = p.KernelSize();
+  const int64_t block = FloatLanes(), size = p.KernelSize();
   std::fill_n(packed, DepthwiseFilterSize(p), 0.0f);
   for (int64_t c = 0; c < p.in_channels; ++c) {
     float* to = packed + c / block * size * block + c % block;
@@ -211,7 +210,7 @@ void PackDepthwiseFilters(const ConvProblem& p, const float* weight, float* pack
 
 void DepthwiseConv(const ConvProblem& p, const float* x, const float* packed,
                    const ConvFinish& finish, float* y) {
-  const int64_t block = ChannelBlock();
+  const int64_t block = FloatLanes();
   const int64_t planes = p.batch * ((p.in_channels + block - 1) / block);
   // What a thread must have to do at least, in multiplications of vectors.
   constexpr int64_t kLeast = 1 << 12;

@@ -3,7 +3,7 @@
 // With windows of 1 x 1 a layer is a product of matrices (pixels, in_channels) and
 // (in_channels, out_channels), read in place. A depthwise layer has a window of its own
 // for each channel. Both finish a pixel while it is in registers. The last block of y
-// is filled up with zeros. Blocks are of ChannelBlock() channels. Results have the same
+// is filled up with zeros. Blocks are of FloatLanes() channels. Results have the same
 // bits for any number of threads. Thread safety: any thread.
 
 #ifndef PLAIT_CPU_BLOCKED_DIRECT_H_

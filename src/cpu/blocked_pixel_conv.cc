@@ -26,7 +26,7 @@ namespace {
 
 // The product behind a pass: y (pixels, out) = x (pixels, in) * w (in, out).
 struct PixelPlan {
-  PixelPlan(const ConvProblem& p, ConvPass pass) : block(ChannelBlock()) {
+  PixelPlan(const ConvProblem& p, ConvPass pass) : block(FloatLanes()) {
     const bool data = pass == ConvPass::kBackwardData;
     in = data ? p.out_channels : p.in_channels;
     out = data ? p.in_channels : p.out_channels;
@@ -59,7 +59,7 @@ namespace plait::cpu::HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
-constexpr int kBlock = HWY_LANES(float) >= 16 ? 16 : 8;
+constexpr int kBlock = HWY_LANES(float);
 using D = hn::CappedTag<float, kBlock>;
 using V = hn::Vec<D>;
 constexpr int kMostRows = HWY_LANES(float) >= 16 ? 12 : 6;
@@ -216,8 +216,8 @@ HWY_EXPORT(Pack);
 }  // namespace
 
 bool HasPixelConv(const ConvProblem& p, ConvPass pass) {
-  if (ChannelBlock() == 0 || p.rank != 2 || p.groups != 1 || p.KernelSize() != 1 ||
-      p.Work() == 0 || pass == ConvPass::kBackwardWeight)
+  if (p.rank != 2 || p.groups != 1 || p.KernelSize() != 1 || p.Work() == 0 ||
+      pass == ConvPass::kBackwardWeight)
     return false;
   for (int i = 1; i < 3; ++i) {
     if (p.pad_low[i] != 0 || p.pad_high[i] != 0) return false;

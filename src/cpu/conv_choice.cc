@@ -19,7 +19,7 @@ namespace {
 // Winograd's transforms want channels that fill the blocks and more than a few tiles,
 // those of filters and of their gradients most of all.
 bool WinogradWins(const ConvProblem& p, ConvPass pass) {
-  const int64_t block = WinogradBlock(), h = p.Out(1), w = p.Out(2);
+  const int64_t block = FloatLanes(), h = p.Out(1), w = p.Out(2);
   const auto blocks = [=](int64_t n) { return (n + block - 1) / block * block; };
   const double waste =
       static_cast<double>(blocks(p.in_channels) * blocks(p.out_channels)) /

@@ -1,7 +1,7 @@
 // Winograd's convolution F(4 x 4, 3 x 3) on blocked activations, in float32.
 //
 // Blocked activations are arrays (batch, blocks, height, width, b) where b =
-// WinogradBlock() channels lie side by side and blocks = ceil(channels / b). Channels
+// FloatLanes() channels lie side by side and blocks = ceil(channels / b). Channels
 // beyond the last one must be zero in what is read here, and are zero in what is
 // written. Filters and their gradients are plain (out, in, 3, 3).
 //
@@ -19,13 +19,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cpu/blocked.h"
 #include "cpu/conv.h"
 
 namespace plait::cpu {
-
-// Channels that lie side by side: the float lanes of this processor's vectors (16 with
-// AVX-512, 8 with AVX2, 4 with NEON, 1 without vectors).
-int64_t WinogradBlock();
 
 // kPlain: (batch, channels, height, width), blocked in the caches on the way.
 enum class ImageLayout : uint8_t { kBlocked, kPlain };

@@ -88,7 +88,7 @@ void WinogradFilters(const ConvProblem& p, ConvPass pass, const float* weight,
   const WinogradFilterPlan plan(winograd::kBlock, sizes.in, sizes.out);
   winograd::TransformFilters(p, pass, weight, 0, plan.out_blocks, u);
 }
-int64_t WinogradBlock() {
+int64_t FloatLanes() {
   return winograd::kBlock;
 }
 
@@ -100,10 +100,10 @@ HWY_AFTER_NAMESPACE();
 namespace plait::cpu {
 namespace kernel {
 
-HWY_EXPORT(WinogradBlock);
+HWY_EXPORT(FloatLanes);
 HWY_EXPORT(WinogradFilters);
 int64_t Block() {
-  return HWY_DYNAMIC_DISPATCH(WinogradBlock)();
+  return HWY_DYNAMIC_DISPATCH(FloatLanes)();
 }
 void Filters(const ConvProblem& p, ConvPass pass, const float* weight, float* u) {
   HWY_DYNAMIC_DISPATCH(WinogradFilters)(p, pass, weight, u);
@@ -111,7 +111,7 @@ void Filters(const ConvProblem& p, ConvPass pass, const float* weight, float* u)
 
 }  // namespace kernel
 
-int64_t WinogradBlock() {
+int64_t FloatLanes() {
   return kernel::Block();
 }
 
@@ -129,7 +129,7 @@ bool HasWinograd(const ConvProblem& p) {
 
 size_t WinogradFilterBytes(const ConvProblem& p, ConvPass pass) {
   const WinogradPass sizes(p, pass);
-  const WinogradFilterPlan plan(WinogradBlock(), sizes.in, sizes.out);
+  const WinogradFilterPlan plan(FloatLanes(), sizes.in, sizes.out);
   return static_cast<size_t>(plan.Size()) * sizeof(float);
 }
 
