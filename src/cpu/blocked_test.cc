@@ -17,7 +17,7 @@
 namespace plait::cpu {
 namespace {
 
-constexpr double kTolerance = 5e-6;
+constexpr double kTolerance = 2e-6;
 
 Doubles Expected(const ConvProblem& p, const Buffers<float>& b, bool bias) {
   Doubles y(b.dy.size());
@@ -60,7 +60,8 @@ void ExpectForward(const ConvProblem& p, Run&& run) {
                      .low = -0.25,
                      .high = 0.5},
           y);
-      ExpectNear(y.Plain(), bounded, kTolerance, "bounded y");
+      // Sums are up to 20 times larger than the bounds.
+      ExpectNear(y.Plain(), bounded, 20 * kTolerance, "bounded y");
     }
   });
 }
