@@ -36,11 +36,12 @@ double Waste(const ConvProblem& p, int64_t block) {
          static_cast<double>(p.in_channels * p.out_channels);
 }
 
-// Enough channels to pay for the transforms of images, and enough pixels to pay for
-// those of filters.
+// Enough channels to pay for the transforms of images, and enough tiles of 4 x 4 pixels
+// to pay for those of filters (measured: winograd_bench).
 bool SuitsWinograd(const ConvProblem& p) {
-  return HasWinograd(p) && p.in_channels >= 32 && p.out_channels >= 32 &&
-         p.Out(1) >= 6 && p.Out(2) >= 6;
+  const int64_t tiles = p.batch * ((p.Out(1) + 3) / 4) * ((p.Out(2) + 3) / 4);
+  return HasWinograd(p) && p.in_channels >= 16 && p.out_channels >= 16 &&
+         p.Out(1) >= 4 && p.Out(2) >= 4 && tiles >= 8;
 }
 
 // What was computed is rectified while it is in the last cache: large batches are
