@@ -25,20 +25,26 @@ inline void CpuRelax() {
 
 // Returns whether done() became true within `limit`, which should be about the time
 // that a sleep and a wake-up take. With one core there is nobody to wait for: asks
-// once.
+// once. Where somebody else works on this very core it gives up early: a thread that
+// is woken up goes to a core that is free, one that never sleeps stays.
 template <typename F>
 bool SpinUntil(std::chrono::microseconds limit, F&& done) {
   using Clock = std::chrono::steady_clock;
   static const bool alone = AvailableThreads() == 1;
   if (alone) return done();
+  constexpr std::chrono::microseconds kShared{15};
   const auto end = Clock::now() + limit;
+  auto now = Clock::now();
   do {
     for (int i = 0; i < 16; ++i) {
       if (done()) return true;
       CpuRelax();
     }
+    const auto before = now;
     std::this_thread::yield();  // the other may want this very core
-  } while (Clock::now() < end);
+    now = Clock::now();
+    if (now - before > kShared) return done();
+  } while (now < end);
   return false;
 }
 
