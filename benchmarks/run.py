@@ -1,8 +1,10 @@
-"""Measures Plait beside a peer, in turn (A B A B), and prints the ratio of each row.
+"""Measures Plait beside its peers, in turn (A B A B), and prints a table of ratios.
 
 Outputs are compared before any figure counts. Writes benchmarks/out/results.json and
-ratios.png. The columns: the median of the rounds, how many times better Plait is, and
-how many times better it means to be.
+ratios.png. The columns: the median of the rounds with the least and the most, how many
+times better than the best peer Plait is, and how many times better it means to be.
+Small rows have one peer; whole networks have PyTorch, ONNX Runtime (prediction) and
+MXNet. A round of everything takes about 25 minutes, most of it MXNet's and PyTorch's.
 """
 
 import argparse
@@ -12,18 +14,29 @@ import subprocess
 import sys
 from pathlib import Path
 
+import net_rows
 import numpy as np
+import report
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 OUT = HERE / "out"
 PEERS = Path(os.environ.get("PEERS", "~/.cache/plait-peers")).expanduser()
+TORCH, MXNET = PEERS / "tv/bin/python", PEERS / "mx/bin/python"
+# Side: its Python, the script with its rows, and the module that must be there.
 SIDES = {
     "plait": (sys.executable, "plait_rows.py", "plait"),
-    "torch": (PEERS / "tv/bin/python", "torch_rows.py", "torch"),
-    "mxnet": (PEERS / "mx/bin/python", "plait_rows.py", "mxnet"),
+    "torch": (TORCH, "torch_rows.py", "torch"),
+    "mxnet": (MXNET, "plait_rows.py", "mxnet"),
 }
-# Row: how many times better than PyTorch, at least (None: no target).
+NET_SIDES = {
+    "plait": (sys.executable, "net_gluon.py", "plait"),
+    "torch": (TORCH, "net_torch.py", "torch"),
+    "onnx": (TORCH, "net_onnx.py", "onnxruntime"),
+    "mxnet": (MXNET, "net_gluon.py", "mxnet"),
+}
+IMPORT = "import, beyond numpy"
+# Row: how many times better than its best peer, at least (None: no target).
 TARGETS = {
     "x = x + b, 4x4": 4,
     "x += b, 4x4": 3,
@@ -50,15 +63,34 @@ TARGETS = {
     "attention and gradients, T 1024": None,
     "attention and gradients, T 4096": 1.5,
     "peak memory, VGG-16, batch 16": 1 / 0.7,
+    "peak memory, ResNet-50, batch 16": 1 / 0.7,
     "peak memory, attention, T 16384": None,
+    IMPORT: None,
+    "AlexNet training, batch 32": 1.3,
+    "VGG-16 training, batch 16": 2.5,
+    "GoogLeNet training, batch 32": 1.5,
+    "ResNet-50 training, batch 16": 1.5,
+    "LSTM 2 x 650 training, T 35, batch 20": 1.25,
+    "transformer 4 x 768 training, T 128, batch 8": 1.3,
+    "transformer 4 x 768 prediction, T 128, batch 8": 1.15,
+    "AlexNet prediction, batch 1": None,
+    "AlexNet prediction, batch 16": None,
+    "VGG-16 prediction, batch 1": 2.0,
+    "VGG-16 prediction, batch 16": 2.0,
+    "ResNet-50 prediction, batch 1": 1.2,
+    "ResNet-50 prediction, batch 16": 1.2,
+    "MobileNet-v2 prediction, batch 1": 1.1,
+    "MobileNet-v2 prediction, batch 16": 1.1,
+    net_rows.GROWTH: None,  # Plait's own is to be 1.1 at most
 }
 # Million pushes a second, at least.
 ENGINE_TARGETS = {"inline_pushes": 3, "dependent_pushes": 0.5}
-IMPORT = "import, beyond numpy"
 MEMORY = {
-    "peak memory, VGG-16, batch 16": "vgg_memory.py",
-    "peak memory, attention, T 16384": "attention_memory.py",
+    "peak memory, VGG-16, batch 16": ("net_memory.py", "vgg16"),
+    "peak memory, ResNet-50, batch 16": ("net_memory.py", "resnet50"),
+    "peak memory, attention, T 16384": ("attention_memory.py",),
 }
+NETWORKS = (*net_rows.ROWS, net_rows.GROWTH)
 
 
 def environment(module):
@@ -68,123 +100,118 @@ def environment(module):
     return {**kept, "MODULE": module}
 
 
-def run_rows(side, rows):
-    """{row: (value, unit, outputs)} from one process of one side."""
-    if not rows:
-        return {}
-    python, script, module = SIDES[side]
-    done = subprocess.run(
-        [python, HERE / script, *rows],
-        env=environment(module), capture_output=True, text=True,
+def run(python, module, *command):
+    return subprocess.run(
+        [python, *command], env=environment(module), cwd=ROOT,
+        capture_output=True, text=True,
     )  # fmt: skip
-    if done.returncode:
-        print(f"{side}: {done.stderr.strip()[-2000:]}", file=sys.stderr)
-    lines = [json.loads(x) for x in done.stdout.splitlines() if x.startswith("{")]
-    return {x["row"]: (x["value"], x["unit"], x["outputs"]) for x in lines}
 
 
-def import_seconds(side):
-    python, _, module = SIDES[side]
+def run_rows(side, python, script, module, rows):
+    """[{"row", "value", "unit", "outputs"}] from one process of one side."""
+    done = run(python, module, HERE / script, *rows)
+    left_out = [x for x in done.stderr.splitlines() if " is left out" in x]
+    if done.returncode or left_out:
+        text = "\n".join(left_out) or done.stderr.strip()[-2000:]
+        print(f"{side}: {text}", file=sys.stderr)
+    return [json.loads(x) for x in done.stdout.splitlines() if x.startswith("{")]
+
+
+def import_seconds(python, _, module):
     code = (
         "import numpy, time; t = time.perf_counter(); "
         f"import {module}; print(time.perf_counter() - t)"
     )
-    done = subprocess.run(
-        [python, "-c", code], env=environment(module), cwd=ROOT,
-        capture_output=True, text=True,
-    )  # fmt: skip
+    done = run(python, module, "-c", code)
     return float(done.stdout.split()[-1]) if done.returncode == 0 else None
 
 
-def peak_megabytes(side, script):
+def peak_megabytes(side, script, *arguments):
     """The peak resident memory that a process of its own prints."""
     python, _, module = SIDES[side]
-    done = subprocess.run(
-        [python, HERE / script], env=environment(module),
-        capture_output=True, text=True,
-    )  # fmt: skip
+    done = run(python, module, HERE / script, *arguments)
     return float(done.stdout.split()[-1]) if done.returncode == 0 else None
 
 
-def measure(peer, rows, rounds):
-    """{side: {row: [values]}}, units, and the outputs of each side's first round."""
-    values = {"plait": {}, peer: {}}
-    units, outputs = {}, {"plait": {}, peer: {}}
-    for row in MEMORY.keys() & set(rows):
-        units[row] = "MB"
-        for side in (peer, "plait"):
-            if (peak := peak_megabytes(side, MEMORY[row])) is not None:
-                values[side][row] = [peak]
-    for _ in range(rounds):
-        for side in (peer, "plait"):
-            if IMPORT in rows and (seconds := import_seconds(side)) is not None:
-                values[side].setdefault(IMPORT, []).append(seconds * 1000)
-                units[IMPORT] = "ms"
-            wanted = [r for r in rows if r not in (IMPORT, *MEMORY)]
-            for row, (value, unit, out) in (
-                run_rows(side, wanted) if wanted else {}
-            ).items():
-                values[side].setdefault(row, []).append(value)
-                units[row] = unit
-                outputs[side].setdefault(row, out)
-    return values, units, outputs
+class Results:
+    """What was measured, as report.py wants it; also in a file after each value."""
+
+    def __init__(self, path, keep):
+        self.path = path
+        self.rows = json.loads(path.read_text()) if keep and path.exists() else {}
+        self.outputs = {}  # Plait's, by row
+
+    def add(self, side, row, value, unit, outputs=(), variant=None):
+        """Adds the value of a round; outputs that differ from Plait's are noted."""
+        new = {"unit": unit, "values": {}, "variant": {}, "why": {}}
+        result = self.rows.setdefault(row, new)
+        result["values"].setdefault(side, []).append(value)
+        if variant:
+            result["variant"][side] = variant
+        if side == "plait":
+            self.outputs[row] = outputs
+        elif row not in self.outputs:
+            result["why"][side] = "there are no outputs of Plait's to compare with"
+        elif why := unequal(self.outputs[row], outputs, row in NETWORKS):
+            result["why"][side] = why
+        self.path.write_text(json.dumps(self.rows, indent=1))
+        print(f"{row}: {side} {value:.4g} {unit} {variant or ''}", file=sys.stderr)
 
 
-def unequal(mine, theirs):
-    """Why two lists of outputs differ, or None."""
+def unequal(mine, theirs, network):
+    """Why two lists of outputs differ, or None. Networks may differ by 1e-3 of their
+    largest output, other rows by 1e-4.
+    """
     if len(mine) != len(theirs):
-        return f"{len(mine)} outputs against {len(theirs)}"
-    gap = np.abs(np.subtract(mine, theirs)) / (1 + np.abs(theirs))
-    return f"outputs differ by {gap.max():.2g}" if not (gap < 1e-4).all() else None
+        return f"{len(theirs)} outputs against {len(mine)}"
+    if not len(mine):
+        return None
+    size = np.abs(theirs)
+    gap = np.abs(np.subtract(mine, theirs)) / (size.max() if network else 1 + size)
+    limit = 1e-3 if network else 1e-4
+    return None if (gap < limit).all() else f"outputs differ by {gap.max():.2g}"
 
 
-def table(peer, rows, values, units, outputs):
-    """Prints the rows; returns [(row, ratio, target)]."""
-    results = []
-    print(f"{'':32s}{'plait':>10s}  {peer:>10s}          ratio  target")
-    for row in rows:
-        mine, theirs = values["plait"].get(row), values[peer].get(row)
-        if not mine or not theirs:
-            print(f"{row:32s}missing on " + ("plait" if not mine else peer))
-            continue
-        why = None
-        if row in outputs["plait"]:
-            why = unequal(outputs["plait"][row], outputs[peer][row])
-        if why:
-            print(f"{row:32s}{why}")
-            continue
-        a, b = float(np.median(mine)), float(np.median(theirs))
-        ratio = a / b if units[row].endswith("/s") else b / a
-        target = TARGETS.get(row) if peer == "torch" else None
-        results.append((row, ratio, target))
-        print(
-            f"{row:32s}{a:10.4g}  {b:10.4g}  {units[row]:5s}  {ratio:6.2f}"
-            + (f"  {target:>6g}" if target else "")
-        )
-    return results
+def measure_small(results, peer, rows, rounds):
+    """The rows of one process a side, and of memory and import."""
+    for row in MEMORY.keys() & set(rows):
+        for side in ("plait", peer):
+            if (peak := peak_megabytes(side, *MEMORY[row])) is not None:
+                results.add(side, row, peak, "MB")
+    wanted = [r for r in rows if r not in (IMPORT, *MEMORY)]
+    for _ in range(rounds):
+        for side in ("plait", peer):
+            if IMPORT in rows and (seconds := import_seconds(*SIDES[side])) is not None:
+                results.add(side, IMPORT, seconds * 1000, "ms")
+            for line in run_rows(side, *SIDES[side], wanted) if wanted else ():
+                results.add(side, **line)
 
 
-def draw(peer, results):
-    import matplotlib
+def measure_networks(results, peers, rows, rounds):
+    """A process for each row and side, so that sides alternate within a minute."""
+    for _ in range(rounds):
+        for row in rows:
+            for side in ("plait", *peers):
+                training = row in net_rows.ROWS and net_rows.ROWS[row].training
+                if side == "onnx" and training:
+                    continue
+                if side == "mxnet" and row == net_rows.GROWTH:
+                    continue  # it would take minutes
+                for line in run_rows(side, *NET_SIDES[side], [row]):
+                    results.add(side, **line)
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(
-        figsize=(8, 0.4 * len(results) + 1), layout="constrained"
-    )
-    places = range(len(results))
-    axes.barh(places, [ratio for _, ratio, _ in results], color="tab:blue")
-    for place, (_, ratio, target) in zip(places, results):
-        axes.text(ratio, place, f" {ratio:.1f}", va="center")
-        if target:
-            axes.plot([target, target], [place - 0.4, place + 0.4], color="tab:orange")
-    axes.axvline(1, color="black", linewidth=0.8)
-    axes.set_yticks(places, [row for row, _, _ in results])
-    axes.invert_yaxis()
-    axes.set_xscale("log")
-    axes.set_xlabel(f"times better than {peer} (orange: the target)")
-    figure.savefig(OUT / "ratios.png", dpi=120)
+def installed(side):
+    """Whether a side is there; says so where it is not."""
+    python, _, module = NET_SIDES[side]
+    setup = "mxnet" if side == "mxnet" else "torch"
+    if (
+        python.exists()
+        and run(python, module, "-c", f"import {module}").returncode == 0
+    ):
+        return True
+    print(f"{side} is left out: benchmarks/setup_peers.sh {setup} installs it")
+    return False
 
 
 def engine():
@@ -199,27 +226,41 @@ def engine():
         print(text + (f"  (target {target:g})" if target else ""))
 
 
-def main():
+def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("rows", nargs="*", help="parts of row names; default: all")
-    parser.add_argument("--peer", default="torch", choices=("torch", "mxnet"))
+    parser.add_argument(
+        "--peers", nargs="+", default=["torch", "onnx", "mxnet"],
+        choices=("torch", "onnx", "mxnet"),
+        help="of networks, those that are installed; other rows have the first",
+    )  # fmt: skip
     parser.add_argument("--rounds", default=2, type=int)
-    args = parser.parse_args()
-    subprocess.run([HERE / "setup_peers.sh", args.peer], check=True)
-    every = [*TARGETS, IMPORT]
-    rows = [r for r in every if not args.rows or any(part in r for part in args.rows)]
-    values, units, outputs = measure(args.peer, rows, args.rounds)
-    results = table(args.peer, rows, values, units, outputs)
+    parser.add_argument(
+        "--keep", action="store_true", help="add to benchmarks/out/results.json"
+    )
+    return parser.parse_args()
+
+
+def main():
+    args = arguments()
+    rows = [r for r in TARGETS if not args.rows or any(x in r for x in args.rows)]
+    first = next((x for x in args.peers if x != "onnx"), "torch")
+    subprocess.run([HERE / "setup_peers.sh", first], check=True)
     OUT.mkdir(exist_ok=True)
-    saved = {"values": values, "units": units}
-    (OUT / "results.json").write_text(json.dumps(saved, indent=1))
-    if results:
-        draw(args.peer, results)
+    results = Results(OUT / "results.json", args.keep)
+    small = [r for r in rows if r not in NETWORKS]
+    networks = [r for r in rows if r in NETWORKS]
+    measure_small(results, first, small, args.rounds)
+    peers = [x for x in args.peers if installed(x)] if networks else []
+    measure_networks(results, peers, networks, args.rounds)
+    found = report.print_table(results.rows, TARGETS)
+    if any(line.peer for line in found):
+        report.draw(found, OUT / "ratios.png")
         print(f"\n{OUT.relative_to(ROOT)}/: results.json, ratios.png")
     if not args.rows:
         engine()
         subprocess.run([sys.executable, HERE / "graphs.py"], check=True)
-    if len(results) < len(rows):
+    if any(r not in results.rows for r in rows):
         sys.exit("some rows have no figure")
 
 
