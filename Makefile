@@ -6,7 +6,9 @@
 #   make sanitize   the C++ tests under the address, undefined and thread sanitizers
 #   make wheel      `pip install .` in an empty environment, and a run of it
 #   make check      format, lint, the order of the rooms, sizes
-#   make bench      speed and memory beside PyTorch
+#   make bench      speed and memory beside PyTorch, ONNX Runtime and MXNet: two rounds,
+#                   up to an hour; ROWS="AlexNet 'ResNet-50 training'" chooses rows by
+#                   parts of their names
 #   make clean      remove what was built (.venv stays)
 #
 # PYTHON=python3.12 chooses the interpreter that .venv is made with.
@@ -38,7 +40,7 @@ check: setup
 	tools/check.sh
 
 bench: build
-	$(PY) benchmarks/run.py
+	$(PY) benchmarks/run.py $(ROWS)
 	$(PY) benchmarks/memory_plan.py
 
 clean:
