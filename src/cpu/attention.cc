@@ -89,6 +89,7 @@ class Forward {
         y_(y),
         log_sums_(static_cast<T*>(log_sums)),
         kept_(p),
+        few_(std::is_same_v<S, T> && p.queries < kTileRows),
         chunk_(chunk),
         block_(std::min(kKeys, std::max<int64_t>(p.keys, 1))),
         size_(Padded<T>(p.size)),
@@ -111,16 +112,12 @@ class Forward {
     const RowPanels panels(n);
     const S* q = RowsAt<const S>(p_.q, b, h, first);
     CopyRows(q, p_.q.row, n, p_.size, size_, static_cast<T>(p_.scale * kLog2E), rows_);
-    PackLeft(rows_, panels, size_, p_.size, queries_);
+    if (!few_) PackLeft(rows_, panels, size_, p_.size, queries_);
     std::fill_n(states_, n, RowState<T>{});
     const int64_t end = VisibleToAny(p_, b, h, first, n, 0, p_.keys);
     for (int64_t j = 0; j < end; j += block_) {
       const int64_t keys = std::min(block_, end - j);
-      CopyRows(RowsAt<const S>(p_.k, b, h, j), p_.k.row, keys, p_.size, size_, T(1),
-               rows_);
-      PackColumns(rows_, keys, size_, p_.size, keys_);
-      CopyRows(RowsAt<const S>(p_.v, b, h, j), p_.v.row, keys, p_.value_size,
-               value_size_, T(1), values_);
+      if (!few_) PackKeys(b, h, j, keys);
       for (int64_t i = 0; i < panels.count; i += kGroup) {
         const int64_t last = std::min(i + kGroup, panels.count);
         Group(b, h, first, panels, i, last, j, keys);
@@ -136,6 +133,14 @@ class Forward {
            kGroup * kTileRows * stride_ + 2 * Padded<T>(chunk_) + stride_;
   }
 
+  void PackKeys(int64_t b, int64_t h, int64_t j, int64_t keys) {
+    CopyRows(RowsAt<const S>(p_.k, b, h, j), p_.k.row, keys, p_.size, size_, T(1),
+             rows_);
+    PackColumns(rows_, keys, size_, p_.size, keys_);
+    CopyRows(RowsAt<const S>(p_.v, b, h, j), p_.v.row, keys, p_.value_size, value_size_,
+             T(1), values_);
+  }
+
   // The row panels [i, last) of the chunk that starts at query `first`, and the keys
   // from j on.
   void Group(int64_t b, int64_t h, int64_t first, const RowPanels& panels, int64_t i,
@@ -145,6 +150,9 @@ class Forward {
     const int64_t packed = keys;
     keys = VisibleToAny(p_, b, h, first + row, rows, j, keys);
     if (keys == 0) return;
+    if constexpr (std::is_same_v<S, T>) {
+      if (few_) return FewRows(b, h, first, rows, j, keys);
+    }
     MultiplyPacked(queries_, panels, i, last, p_.size, keys_, packed, keys, scores_,
                    stride_);
     for (int64_t r = 0; r < rows; ++r) {
@@ -153,6 +161,21 @@ class Forward {
     }
     MultiplyRows<T>(rows, value_size_, keys, scores_, stride_, 1, values_, j > 0,
                     result_ + row * value_size_);
+  }
+
+  // All queries, of which there are too few to pay for packing keys and values.
+  void FewRows(int64_t b, int64_t h, int64_t first, int64_t rows, int64_t j,
+               int64_t keys) {
+    const ScopedComputeThreads alone(1);
+    Gemm<T>(false, true, rows, keys, p_.size, 1, rows_, size_,
+            RowsAt<const T>(p_.k, b, h, j), p_.k.row, 0, scores_, stride_);
+    for (int64_t r = 0; r < rows; ++r) {
+      Row(b, h, first + r, j, keys, scores_ + r * stride_, states_[r],
+          result_ + r * value_size_);
+    }
+    Gemm<T>(false, false, rows, p_.value_size, keys, 1, scores_, stride_,
+            RowsAt<const T>(p_.v, b, h, j), p_.v.row, j > 0 ? 1 : 0, result_,
+            value_size_);
   }
 
   // Scores of a query become weights; what is known of it so far is scaled down where
@@ -198,6 +221,7 @@ class Forward {
   const AttentionRows& y_;
   T* const log_sums_;
   const Kept kept_;
+  const bool few_;
   const int64_t chunk_, block_, size_, value_size_, stride_;
   const Scratch memory_;
   T *keys_, *values_, *rows_, *queries_, *result_, *scores_;

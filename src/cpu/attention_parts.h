@@ -19,6 +19,7 @@
 
 #include "base/parallel.h"
 #include "cpu/attention.h"
+#include "cpu/gemm.h"
 #include "cpu/gemm_pack.h"
 #include "cpu/gemm_tile.h"
 #include "cpu/random.h"
