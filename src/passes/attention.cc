@@ -105,8 +105,19 @@ class AttentionPass {
     if (!(site.scale > 0) || !FindWeights(softmax, site) ||
         !FindScores(node.inputs[0], site))
       return {};
+    if (!Wins(site)) return {};
     TakeTransposes(site);
     return site;
+  }
+
+  // With gradients, weights are computed twice. While they are few, keeping them is
+  // faster, and they take little memory.
+  bool Wins(const Site& site) const {
+    constexpr int64_t kFewQueries = 12, kFewKeys = 96;
+    const int rank = site.scores.rank();
+    return (!tracked_[site.q.node] && !tracked_[site.k.node] &&
+            !tracked_[site.v.node]) ||
+           (site.scores[rank - 2] >= kFewQueries && site.scores[rank - 1] >= kFewKeys);
   }
 
   // From the weights on: dropout, and the product with the values.

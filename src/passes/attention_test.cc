@@ -29,7 +29,8 @@ Symbol Result(const Symbol& weights, const Symbol& v) {
   return CallOp("batch_dot", {weights, v});
 }
 
-// Each input by its name: (4, 5, 8), a mask (1, 5, 5), unless `shapes` says otherwise.
+// Each input by its name: (4, 100, 8), a mask (1, 100, 100), unless `shapes` says
+// otherwise.
 Graph Fused(const Symbol& symbol, const std::vector<std::string>& wanted = {},
             const std::map<std::string, Shape>& shapes = {}) {
   Graph graph = GraphOf(symbol);
@@ -37,7 +38,7 @@ Graph Fused(const Symbol& symbol, const std::vector<std::string>& wanted = {},
   for (int id : graph.inputs) {
     const std::string& name = graph.nodes[id].name;
     const auto it = shapes.find(name);
-    const Shape usual = name == "mask" ? Shape{1, 5, 5} : Shape{4, 5, 8};
+    const Shape usual = name == "mask" ? Shape{1, 100, 100} : Shape{4, 100, 8};
     graph.nodes[id].outputs[0] = {it == shapes.end() ? usual : it->second,
                                   DType::kFloat32};
     wants.push_back(std::find(wanted.begin(), wanted.end(), name) != wanted.end());
@@ -63,7 +64,7 @@ TEST(FuseAttention, FindsTheProductsAndTheSoftmax) {
   EXPECT_EQ(CountOps(graph, kFused), 1);
   EXPECT_EQ(NumberIn(graph, "scale"), 0.25);
   EXPECT_EQ(graph.inputs.size(), 3u);
-  EXPECT_EQ(graph.spec(graph.outputs[0]).shape, (Shape{4, 5, 8}));
+  EXPECT_EQ(graph.spec(graph.outputs[0]).shape, (Shape{4, 100, 8}));
 }
 
 TEST(FuseAttention, TakesDropoutMaskAndTemperatureAlong) {
@@ -81,7 +82,7 @@ TEST(FuseAttention, TakesDropoutMaskAndTemperatureAlong) {
 TEST(FuseAttention, TakesLengthsAlong) {
   const Symbol weights = CallOp("softmax", {Scores(kQ, kK), Symbol::Variable("length")},
                                 {{"use_length", "True"}});
-  const Graph graph = Fused(Result(weights, kV), {"q"}, {{"length", {4, 5}}});
+  const Graph graph = Fused(Result(weights, kV), {"q"}, {{"length", {4, 100}}});
   EXPECT_EQ(CountOps(graph, kFused), 1);
   EXPECT_EQ(CountOps(graph, "softmax"), 0);
 }
@@ -100,7 +101,7 @@ TEST(FuseAttention, TakesTheTransposesOfHeadsAlong) {
   graph = Fused(CallOp("Reshape", {y}, {{"shape", "(0, 0, -3)"}}));
   EXPECT_EQ(CountOps(graph, "transpose"), 0);
   EXPECT_EQ(CountOps(graph, kFused), 1);
-  EXPECT_EQ(graph.spec(graph.outputs[0]).shape, (Shape{4, 5, 8}));
+  EXPECT_EQ(graph.spec(graph.outputs[0]).shape, (Shape{4, 100, 8}));
 }
 
 TEST(FuseAttention, KnowsKeysThatAreTransposed) {
@@ -109,6 +110,14 @@ TEST(FuseAttention, KnowsKeysThatAreTransposed) {
   const Symbol swapped = CallOp("SwapAxis", {kK}, {{"dim1", "1"}, {"dim2", "2"}});
   EXPECT_EQ(CountOps(Fused(Result(Weights(CallOp("batch_dot", {kQ, swapped})), kV))),
             1);
+}
+
+TEST(FuseAttention, LeavesFewWeightsAloneWhereGradientsNeedThem) {
+  const Symbol y = Result(Weights(Scores(kQ, kK)), kV);
+  const std::map<std::string, Shape> few = {
+      {"q", {4, 9, 8}}, {"k", {4, 50, 8}}, {"v", {4, 50, 8}}};
+  EXPECT_EQ(CountOps(Fused(y, {}, few), kFused), 1);
+  EXPECT_EQ(CountOps(Fused(y, {"k"}, few), kFused), 0);
 }
 
 TEST(FuseAttention, LeavesAloneWhatOthersRead) {
@@ -127,7 +136,7 @@ TEST(FuseAttention, LeavesAloneWhatIsNotAttention) {
   EXPECT_EQ(CountOps(Fused(Result(Weights(masked), kV), {"mask"}), kFused), 0);
   EXPECT_EQ(CountOps(Fused(Result(Weights(masked), kV), {"q"}), kFused), 1);
   EXPECT_EQ(CountOps(Fused(Result(Weights(Scaled(masked)), kV)), kFused), 0);
-  const std::map<std::string, Shape> square = {{"v", {4, 5, 5}}};
+  const std::map<std::string, Shape> square = {{"v", {4, 100, 100}}};
   EXPECT_EQ(CountOps(Fused(Result(kV, Weights(scores)), {}, square), kFused), 0);
   const Symbol negative = CallOp("_mul_scalar", {scores}, {{"scalar", "-1"}});
   EXPECT_EQ(CountOps(Fused(Result(Weights(negative), kV)), kFused), 0);

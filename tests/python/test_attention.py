@@ -265,12 +265,12 @@ def step(net, x, mask, train):
 
 
 @pytest.mark.parametrize("turn_back", [True, False])
-@pytest.mark.parametrize("mask", [None, (1, 9, 9), (8, 9, 9), (8, 1, 9)])
+@pytest.mark.parametrize("mask", [None, (1, 97, 97), (8, 97, 97), (8, 1, 97)])
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 def test_hybridized_blocks_give_the_same_with_the_same_draws(turn_back, mask, dropout):
     net = Written(dropout, turn_back=turn_back)
     net.initialize(mx.init.Normal(0.4))
-    x = arrays((2, 9, 24), dtype="float32")[0]
+    x = arrays((2, 97, 24), dtype="float32")[0]
     x.attach_grad()
     mask = [] if mask is None else arrays(mask, dtype="float32")
     for train in (True, False):
@@ -288,9 +288,9 @@ def test_softmax_with_lengths_is_found():
             return F.batch_dot(F.softmax(scores, length, use_length=True), v)
 
     net = WithLengths()
-    q, k, v = arrays((3, 5, 4), (3, 7, 4), (3, 7, 4), dtype="float32")
+    q, k, v = arrays((3, 15, 4), (3, 99, 4), (3, 99, 4), dtype="float32")
     q.attach_grad()
-    length = nd.array(np.arange(15).reshape(3, 5) % 8)
+    length = nd.array(np.arange(45).reshape(3, 15) * 3 % 100)
     found = []
     for hybridize in (False, True):
         net.hybridize(hybridize)
@@ -305,7 +305,7 @@ def test_softmax_with_lengths_is_found():
 def test_masks_that_want_gradients_get_them():
     net = Written()
     net.initialize(mx.init.Normal(0.4))
-    x, mask = arrays((2, 9, 24), (8, 9, 9), dtype="float32")
+    x, mask = arrays((2, 97, 24), (8, 97, 97), dtype="float32")
     x.attach_grad()
     mask.attach_grad()
     expected = step(net, x, [mask], True)
@@ -319,7 +319,7 @@ def test_masks_that_want_gradients_get_them():
 def test_second_derivatives_of_hybridized_blocks(dropout):
     net = Written(dropout)
     net.initialize(mx.init.Normal(0.4))
-    x = arrays((2, 5, 24), dtype="float32")[0]
+    x = arrays((2, 97, 24), dtype="float32")[0]
     x.attach_grad()
     found = []
     for hybridize in (False, True):
@@ -331,18 +331,20 @@ def test_second_derivatives_of_hybridized_blocks(dropout):
             z = (g * g).sum()
         z.backward()
         found.append(x.grad.asnumpy())
-    np.testing.assert_allclose(found[0], found[1], rtol=1e-3, atol=1e-4)
+    largest = np.abs(found[0]).max()
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-3, atol=1e-5 * largest)
 
 
 def test_executors_use_it_and_monitors_still_see_all():
     q, k, v = (mx.sym.var(n) for n in "qkv")
     y = mx.sym.batch_dot(mx.sym.softmax(mx.sym.batch_dot(q, k, transpose_b=True)), v)
-    executor = y.simple_bind(mx.cpu(), q=(2, 3, 4), k=(2, 5, 4), v=(2, 5, 6))
+    executor = y.simple_bind(mx.cpu(), q=(2, 13, 4), k=(2, 99, 4), v=(2, 99, 6))
     assert "dot_product_attention" in executor.debug_str()
     seen = []
-    for name, x in zip("qkv", arrays((2, 3, 4), (2, 5, 4), (2, 5, 6))):
+    for name, x in zip("qkv", arrays((2, 13, 4), (2, 99, 4), (2, 99, 6))):
         executor.arg_dict[name][:] = x
     first = executor.forward(is_train=True)[0].asnumpy()
     executor.set_monitor_callback(lambda name, array: seen.append(name))
-    np.testing.assert_allclose(executor.forward()[0].asnumpy(), first, rtol=1e-5)
+    again = executor.forward()[0].asnumpy()
+    np.testing.assert_allclose(again, first, rtol=1e-5, atol=1e-6)
     assert any("softmax" in name for name in seen)
