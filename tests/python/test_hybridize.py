@@ -552,3 +552,13 @@ def test_hooks_see_what_operators_read_and_give():
         "net_dense0_relu_fwd_output",
     ]  # fmt: skip
     assert seen[1][2].shape == (3, 2)
+
+
+def test_arrays_and_symbols_together_are_refused():
+    class Sum(gluon.HybridBlock):
+        def hybrid_forward(self, F, a, b):
+            return a + b
+
+    for args in ((nd.ones(2), mx.sym.var("b")), (mx.sym.var("a"), nd.ones(2))):
+        with pytest.raises(ValueError, match="either arrays or symbols were expected"):
+            Sum()(*args)

@@ -403,6 +403,9 @@ class HybridBlock(Block):
         """hybrid_forward with plait.nd and the parameters."""
         if not isinstance(x, _NDArray):
             return self._forward_other(x, args)
+        for other in args:
+            if not isinstance(other, _NDArray):
+                graph.check_no_symbol(self, other)
         params = {}
         for name, param in self._reg_params.items():
             array = param._array
@@ -415,6 +418,7 @@ class HybridBlock(Block):
         """forward() where the first input is not an array."""
         first = graph.first_array(x, args)
         if first is not None:
+            graph.check_no_symbol(self, [x, *args])
             return self._forward_on(first.context, x, args)
         return graph.compose(self, x, args)
 

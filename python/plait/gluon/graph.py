@@ -310,6 +310,20 @@ def export(block, path, epoch, remove_amp_cast):
     nd.save("%s-%04d.params" % (path, epoch), arrays)
 
 
+def check_no_symbol(block, value):
+    """Throws where a value, or one in nested lists, is a symbol among arrays."""
+    from ..symbol import Symbol  # later: most programs have no symbols
+
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            check_no_symbol(block, item)
+    elif isinstance(value, Symbol):
+        raise MXNetValueError(
+            "%s: got arrays and the symbol %s; either arrays or symbols were expected"
+            % (block.name, value.name)
+        )
+
+
 def first_array(x, args):
     """The first NDArray among nested inputs, or None."""
     for value in (x,) + tuple(args):
