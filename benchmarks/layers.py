@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 import net_gluon
+import net_rows
 from net_gluon import mx, nd
 
 STEPS = 5
@@ -257,7 +258,8 @@ def main():
     show(lines, seconds, top)
     if args.picture:
         what = {"train": "training", "predict": "prediction"}[args.mode]
-        title = f"{args.network}, {what}, batch {args.batch}"
+        name = net_rows.TITLES.get(args.network, args.network)
+        title = f"{name}, {what}, batch {args.batch}"
         draw(lines, top, title, args.picture)
 
 
