@@ -35,7 +35,7 @@ constexpr std::array<OptionInfo, kCount> kTable = {{
     {"PLAIT_DISABLE", nullptr, "",
      "Passes over graphs that are left out, separated by commas: identity, casts, "
      "cse, fold_bn, pool_index, recompute, epilogue, blocked, hoist, fuse, "
-     "order."},
+     "order, pieces."},
     {"PLAIT_RECOMPUTE", "MXNET_BACKWARD_DO_MIRROR", "0",
      "Bytes of values that a graph may hold in training; cheap ones beyond are "
      "computed "

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <numeric>
 
 #include "graph/fused.h"
 
@@ -45,7 +46,7 @@ class Planner {
     const size_t first_workspace = storages_.size();
     AddWorkspaces();
     MemoryPlan plan;
-    plan.live_bytes = LargestLiveSet();
+    for (int64_t bytes : LiveSets()) plan.live_bytes = std::max(plan.live_bytes, bytes);
     plan.arena_bytes = share_ ? Share() : OneAfterTheOther();
     plan.places.resize(graph_.size());
     for (size_t id = 0; id < graph_.size(); ++id) {
@@ -62,6 +63,14 @@ class Planner {
       plan.copies.push_back({k, plan.places[e.node][e.index]});
     }
     return plan;
+  }
+
+  std::vector<int64_t> Live() {
+    FindLastUses();
+    NumberOutputs();
+    AssignStorages();
+    AddWorkspaces();
+    return LiveSets();
   }
 
  private:
@@ -213,7 +222,7 @@ class Planner {
     return s.place.kind == ValuePlace::kArena && s.bytes > 0;
   }
 
-  int64_t LargestLiveSet() const {
+  std::vector<int64_t> LiveSets() const {
     std::vector<int64_t> change(graph_.size() + 1, 0);
     for (const Storage& s : storages_) {
       if (!InArena(s)) continue;
@@ -221,9 +230,9 @@ class Planner {
       change[std::min<size_t>(static_cast<size_t>(s.last) + 1, graph_.size())] -=
           s.bytes;
     }
-    int64_t live = 0, largest = 0;
-    for (int64_t c : change) largest = std::max(largest, live += c);
-    return largest;
+    change.pop_back();
+    std::partial_sum(change.begin(), change.end(), change.begin());
+    return change;
   }
 
   int64_t OneAfterTheOther() {
@@ -358,6 +367,10 @@ MemoryPlan PlanMemory(const Graph& graph, const PlanRequest& request) {
   MemoryPlan shared = Planner(graph, PlanStrategy::kCoShare, request).Run();
   shared.live_bytes = std::min(shared.live_bytes, plan.live_bytes);
   return shared.arena_bytes < plan.arena_bytes ? shared : plan;
+}
+
+std::vector<int64_t> LiveBytes(const Graph& graph, const PlanRequest& request) {
+  return Planner(graph, request.strategy, request).Live();
 }
 
 }  // namespace plait

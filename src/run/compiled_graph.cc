@@ -18,9 +18,11 @@
 #include "passes/hoist.h"
 #include "passes/order.h"
 #include "passes/parameters.h"
+#include "passes/pieces.h"
 #include "passes/pool_index.h"
 #include "passes/recompute.h"
 #include "passes/simplify.h"
+#include "run/in_pieces.h"
 #include "run/push.h"
 
 namespace plait {
@@ -141,6 +143,20 @@ Ref<const CompiledGraph> CompiledGraph::Compile(Graph graph,
   if (enabled("order")) {
     UseBetterOrder(graph, options);
     DumpAfter("order", graph);
+  }
+  if (enabled("pieces") && options.strategy == PlanStrategy::kBoth) {
+    CompileOptions own;
+    own.training = options.training;
+    graph = UsePieces(
+        std::move(graph),
+        {{options.strategy, options.input_of_output, {}}, options.worth_pieces},
+        [&](Pieces pieces) {
+          DumpAfter("pieces: part", pieces.part);
+          Ref<const CompiledGraph> part(
+              new CompiledGraph(pieces.part, own, nullptr, {}));
+          return MakeInPieces(std::move(pieces), std::move(part));
+        });
+    DumpAfter("pieces", graph);
   }
   return Ref<const CompiledGraph>(
       new CompiledGraph(std::move(graph), options, std::move(prologue), {}));

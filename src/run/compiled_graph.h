@@ -28,6 +28,7 @@ struct CompileOptions {
   std::vector<std::string> disabled;  // passes by name: cse, identity, fuse
   std::vector<int> input_of_output;   // see PlanMemory
   int64_t budget = -1;                // of bytes, see Recompute; -1: PLAIT_RECOMPUTE's
+  int64_t worth_pieces = 16 << 20;    // of bytes, see UsePieces
   // Where values that follow from parameters are kept, see Prologue; null: nowhere.
   std::shared_ptr<PrologueSet> prologues;
 };

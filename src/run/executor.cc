@@ -146,7 +146,7 @@ Executor::Compiled Executor::Compile(bool is_train, bool gradients) const {
 // Every value becomes an output; nothing is fused away.
 void Executor::Watch(Graph& graph, const GradientResult& gradients, Compiled& compiled,
                      CompileOptions& options) const {
-  options.disabled = {"fuse", "identity", "cse"};
+  options.disabled = {"fuse", "identity", "cse", "pieces"};
   const std::vector<SymbolNode*> nodes = symbol_.Nodes();
   const auto watch = [&](const std::string& name, GraphEntry e) {
     compiled.watched.push_back({name, static_cast<int>(graph.outputs.size())});

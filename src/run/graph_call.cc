@@ -51,9 +51,11 @@ class GraphOperation final : public Operation {
     return known;
   }
 
-  // All that is needed to run a segment.
+  // All that is needed to run a segment. `inner`: within an operator, whose workspace
+  // serves all steps.
   static void Run(const CompiledGraph& graph, const CompiledGraph::Segment& segment,
-                  std::span<char* const> bases, std::span<const RandomStream> streams) {
+                  std::span<char* const> bases, std::span<const RandomStream> streams,
+                  bool inner = false) {
     SmallVector<View, 16> views;
     for (int s = segment.first; s < segment.last; ++s) {
       const CompiledGraph::Step& step = graph.steps_[s];
@@ -71,7 +73,7 @@ class GraphOperation final : public Operation {
       if (step.random >= 0) args.random = streams[step.random];
       const InlineTimer timer(step.op->name.c_str(), step.name);
       try {
-        if (step.cost < kWithoutWorkspace) {
+        if (inner || step.cost < kWithoutWorkspace) {
           step.kernel->run(step.params->get(), args);
           continue;
         }
@@ -150,7 +152,7 @@ void GraphCall::RunHere(const CompiledGraph& graph, PartName part, char* arena,
   for (int i = 0; i < graph.parts_[part].num_random; ++i)
     streams.push_back(SubStream(random, static_cast<uint64_t>(i)));
   for (const CompiledGraph::Segment& segment : graph.parts_[part].segments)
-    GraphOperation::Run(graph, segment, bases, streams);
+    GraphOperation::Run(graph, segment, bases, streams, true);
 }
 
 void GraphCall::Run(PartName name) {

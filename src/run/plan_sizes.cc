@@ -58,14 +58,17 @@ PlanSizes SizesOfPlan(const Symbol& symbol, const Specs& inputs,
   if (training && std::find(wanted.begin(), wanted.end(), true) != wanted.end())
     AppendGradients(graph, wanted);
   const auto compiled = CompiledGraph::Compile(graph, options);
-  const Graph& planned = compiled->graph();
+  // The strategies are compared on whole nodes.
+  options.disabled = {"pieces"};
+  const auto whole = CompiledGraph::Compile(graph, options);
+  const Graph& planned = whole->graph();
   PlanSizes sizes;
   sizes.none = ArenaBytes(planned, PlanStrategy::kNone);
   sizes.inplace = ArenaBytes(planned, PlanStrategy::kInplace);
   sizes.co_share = ArenaBytes(planned, PlanStrategy::kCoShare);
   sizes.both = compiled->plan().arena_bytes;
   sizes.lower_bound = compiled->plan().live_bytes;
-  options.disabled = {"identity", "cse", "pool_index", "epilogue", "fuse"};
+  options.disabled = {"identity", "cse", "pool_index", "epilogue", "fuse", "pieces"};
   sizes.unfused = ArenaBytes(CompiledGraph::Compile(std::move(graph), options)->graph(),
                              PlanStrategy::kNone);
   return sizes;

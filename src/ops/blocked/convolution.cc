@@ -9,6 +9,7 @@
 #include "cpu/blocked_conv.h"
 #include "cpu/scratch.h"
 #include "graph/blocked_form.h"
+#include "graph/piece_form.h"
 #include "ops/infer.h"
 #include "ops/nn/conv.h"
 
@@ -363,7 +364,35 @@ std::optional<BlockedForm> Rule(const OpDef& op, ConvPass pass, const ConvParams
   return form;
 }
 
+// The same kernel for fewer images, with filters as they are.
+std::optional<PieceForm> PieceRuleFor(ConvPass pass, const void* params,
+                                      const Specs& in, int64_t samples) {
+  P p = *static_cast<const P*>(params);
+  if (pass != ConvPass::kBackwardWeight && in[1].shape.rank() == 1) return {};
+  const auto before = cpu::FindBlockedConv(ProblemOf(p), pass);
+  p.data[0] = samples;
+  const auto now = cpu::FindBlockedConv(ProblemOf(p), pass);
+  if (!before || !now || before->kind != now->kind || before->plain_x != now->plain_x)
+    return {};
+  PieceForm form;
+  form.sliced_in = pass == ConvPass::kBackwardWeight ? 0b11 : 1;
+  if (pass == ConvPass::kForward && p.finish.other)
+    form.sliced_in |= p.conv.no_bias ? 0b100 : 0b1000;
+  form.sliced_out = pass == ConvPass::kBackwardWeight ? 0 : 1;
+  form.params = MakeParams(std::move(p));
+  return form;
+}
+
 [[maybe_unused]] const bool kRules = [] {
+  for (const auto& [name, pass] :
+       {std::pair{"_blocked_convolution", ConvPass::kForward},
+        std::pair{"_blocked_convolution_data", ConvPass::kBackwardData},
+        std::pair{"_blocked_convolution_weight", ConvPass::kBackwardWeight}}) {
+    AddPieceRule(name, [pass = pass](const ParamsRef& params, const Specs& in,
+                                     const Specs&, int64_t samples) {
+      return PieceRuleFor(pass, params->get(), in, samples);
+    });
+  }
   for (const bool relu : {false, true}) {
     AddBlockedRule(relu ? "_convolution_relu" : "Convolution",
                    [relu](const void* params, const Specs& in, const Specs&,

@@ -2,6 +2,7 @@
 
 #include "cpu/blocked.h"
 #include "graph/blocked_form.h"
+#include "graph/piece_form.h"
 #include "ops/infer.h"
 #include "ops/nn/pool.h"
 
@@ -245,6 +246,36 @@ std::optional<BlockedForm> Rule(const OpDef& op, const void* params, const Spec&
                      .blocked_in = in_mask,
                      .blocked_out = 1};
 }
+
+// All arrays have the images along axis 0.
+template <typename Q, typename SetSamples>
+void AddPooledPieces(const char* name, SetSamples set) {
+  AddPieceRule(name,
+               [set](const ParamsRef& params, const Specs& in, const Specs&,
+                     int64_t samples) -> std::optional<PieceForm> {
+                 Q p = *static_cast<const Q*>(params->get());
+                 set(p, samples);
+                 return PieceForm{.params = MakeParams(std::move(p)),
+                                  .sliced_in = in.size() == 1 ? 0b1u : 0b11u,
+                                  .sliced_out = 1};
+               });
+}
+
+[[maybe_unused]] const bool kPieces = [] {
+  for (const char* name : {"_blocked_pooling", "_blocked_pooling_backward",
+                           "_blocked_pooling_max_backward"}) {
+    AddPooledPieces<P>(name, [](P& p, int64_t samples) {
+      p.data[0] = samples;
+      p.result[0] = samples;
+    });
+  }
+  AddPooledPieces<PoolIndexParams>("_blocked_pooling_index",
+                                   [](PoolIndexParams&, int64_t) {});
+  AddPooledPieces<PoolIndexParams>(
+      "_blocked_pooling_index_backward",
+      [](PoolIndexParams& p, int64_t samples) { p.result[0] = samples; });
+  return true;
+}();
 
 [[maybe_unused]] const bool kRules = [] {
   AddBlockedRule("Pooling", [](const void* params, const Specs& in, const Specs& out,

@@ -3,6 +3,7 @@
 #include "graph/fused.h"
 
 #include "cpu/pointwise.h"
+#include "graph/piece_form.h"
 
 namespace plait {
 namespace {
@@ -65,6 +66,33 @@ P Sample() {
   p.program.outputs[p.program.num_outputs++] = y.arg();
   return p;
 }
+
+// Inputs that stretch along axis 0 are read whole. A sum over it adds up.
+std::optional<PieceForm> InPieces(const ParamsRef& params, const Specs& in,
+                                  const Specs& out, int64_t samples) {
+  P p = *static_cast<const P*>(params->get());
+  if (!p.updates.empty() || out.empty() || out.size() > 31 || in.size() > 31) return {};
+  const Shape& space = p.space.known() ? p.space : out[0].shape;
+  PieceForm form{.sliced_out = (1u << out.size()) - 1};
+  if (p.reduction) {
+    const PointwiseReduction& r = *p.reduction;
+    const bool precise = r.dtype == DType::kFloat32 || r.dtype == DType::kFloat64;
+    if (!precise || r.kind != Reduction::kSum || r.root || !(r.axes & 1)) return {};
+    form.sliced_out >>= 1;
+  }
+  if (space.rank() == 0) return {};
+  for (size_t i = 0; i < in.size(); ++i) {
+    const Shape& x = in[i].shape;
+    if (x.rank() == space.rank() && x[0] == space[0]) form.sliced_in |= 1u << i;
+  }
+  if (p.space.known()) p.space[0] = samples;
+  form.params = MakeParams(std::move(p));
+  return form;
+}
+[[maybe_unused]] const bool kPieces = [] {
+  AddPieceRule("_fused", InPieces);
+  return true;
+}();
 
 [[maybe_unused]] const OpDef& fused = Register<P>({
     .name = "_fused",

@@ -1,6 +1,7 @@
 // sum, mean, prod, nansum, nanprod, max, min, _square_sum: reductions along axes.
 
 #include "graph/blocked_form.h"
+#include "graph/piece_form.h"
 #include "ops/gradients.h"
 #include "ops/infer.h"
 #include "ops/reduce/axes.h"
@@ -272,8 +273,19 @@ std::optional<BlockedForm> BlockedSum(const void* params, const Specs& in,
   return BlockedForm{
       .op = &GetOp("sum"), .params = MakeParams(std::move(q)), .blocked_in = 1};
 }
-[[maybe_unused]] const bool kBlockedSum = [] {
+// Sums over the samples, of floats that keep their precision when parts add up.
+std::optional<PieceForm> SumInPieces(const ParamsRef& params, const Specs& in,
+                                     const Specs& out, int64_t) {
+  const P& p = *static_cast<const P*>(params->get());
+  const bool precise =
+      out[0].dtype == DType::kFloat32 || out[0].dtype == DType::kFloat64;
+  if (!precise || in[0].shape.rank() == 0 || !(Mask<Kind::kSum>(p, in[0].shape) & 1))
+    return {};
+  return PieceForm{.params = params, .sliced_in = 1};
+}
+[[maybe_unused]] const bool kSumRules = [] {
   AddBlockedRule("sum", BlockedSum);
+  AddPieceRule("sum", SumInPieces);
   return true;
 }();
 
