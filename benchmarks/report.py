@@ -52,7 +52,8 @@ def print_table(results, targets):
         if line.peer:
             name = " ".join(filter(None, (line.peer, result["variant"].get(line.peer))))
             text += f"  {spread(line.theirs):>24s} {line.unit:5s} {line.ratio:9.2f}"
-            text += f"  {line.target or '':>6.4}  {name}"
+            target = f"{line.target:.3g}" if line.target else ""
+            text += f"  {target:>6s}  {name}"
         elif line.mine:
             text += f"  no peer to compare with, {line.unit}"
         else:

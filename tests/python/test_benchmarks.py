@@ -93,6 +93,22 @@ def test_less_is_better_where_a_row_is_no_rate(tmp_path):
     assert line.ratio == 1.5
 
 
+def test_the_table_and_the_picture_show_every_row(tmp_path, capsys):
+    results = run.Results(tmp_path / "results.json", keep=False)
+    for row in ("x += b, 4x4", "AlexNet prediction, batch 1"):
+        results.add("plait", row, 2.0, "img/s", [1.0])
+        results.add("torch", row, 1.0, "img/s", [1.0], "eager")
+    results.add("plait", "VGG-16 training, batch 16", 2.0, "img/s", [1.0])
+    found = report.print_table(results.rows, run.TARGETS)
+    text = capsys.readouterr().out
+    assert "2.00       3  torch eager" in text
+    assert "no peer to compare with" in text
+    assert len(found) == 3
+    pytest.importorskip("matplotlib")
+    report.draw(found, tmp_path / "ratios.png")
+    assert (tmp_path / "ratios.png").stat().st_size > 1000
+
+
 def test_every_network_row_has_a_place_in_the_table():
     assert {*net_rows.ROWS, net_rows.GROWTH} <= run.TARGETS.keys()
     assert run.MEMORY.keys() <= run.TARGETS.keys()
