@@ -207,12 +207,20 @@ const OpDef& kept = Register<KeptParams>({
                {"shape", &KeptParams::shape, "(batch * heads, queries, keys)."}},
     .types =
         [](const KeptParams&, Specs& in, Specs& out) {
-          in[0].dtype = DType::kUint64;
+          if (in[0].dtype == DType::kUnknown) in[0].dtype = DType::kUint64;
+          Check(in[0].dtype == DType::kUint64, ErrorKind::kType,
+                "_attention_kept: stream is ", in[0].dtype, "; uint64 was expected");
           UnifyDType(in[1].dtype, out[0].dtype);
           UnifyDType(out[0].dtype, in[1].dtype);
         },
-    .infer = [](const KeptParams& p, Specs&,
-                Specs& out) { return Assign(out[0].shape, p.shape); },
+    .infer =
+        [](const KeptParams& p, Specs& in, Specs& out) {
+          Check(p.shape.rank() == 3 && p.shape.known(), "_attention_kept: shape is ",
+                p.shape, "; (batch * heads, queries, keys) was expected");
+          Check(Assign(in[0].shape, {2}), "_attention_kept: stream is ", in[0].shape,
+                "; (2,) was expected");
+          return Assign(out[0].shape, p.shape);
+        },
     .zero_gradient = true,
     .cpu = {{"plain",
              [](const KeptParams& p, const KernelArgs& args) {
