@@ -62,47 +62,25 @@ HWY_INLINE void Windows(const ConvProblem& p, const Row& row, int64_t first,
   }
 }
 
+using WindowsFn = void (*)(const ConvProblem&, const Row&, int64_t, int64_t,
+                           const Finish<D>&);
+// Windows that lie inside x.
+template <int kPixels>
+void Whole(const ConvProblem& p, const Row& row, int64_t first, int64_t column,
+           const Finish<D>& finish) {
+  Windows<kPixels>(p, row, first, column, 0, p.kernel[2], finish);
+}
+
 // Windows [begin, end) of a row, which lie inside x; the first at column `column`.
 HWY_INLINE void Inside(const ConvProblem& p, const Row& row, int64_t begin, int64_t end,
                        int64_t column, const Finish<D>& finish) {
-  const int64_t all = p.kernel[2];
+  static constexpr WindowsFn kWhole[] = {Whole<1>, Whole<2>, Whole<3>, Whole<4>,
+                                         Whole<5>, Whole<6>, Whole<7>, Whole<8>};
   for (int64_t i = begin; i < end;) {
-    const int64_t at = column + (i - begin) * p.stride[2],
-                  n = std::min<int64_t>(end - i, 8);
     // 9 are 5 and 4, not 8 and 1: sums must not wait for each other.
-    switch (end - i == 9 ? 5 : n) {
-      case 8:
-        Windows<8>(p, row, i, at, 0, all, finish);
-        i += 8;
-        break;
-      case 7:
-        Windows<7>(p, row, i, at, 0, all, finish);
-        i += 7;
-        break;
-      case 6:
-        Windows<6>(p, row, i, at, 0, all, finish);
-        i += 6;
-        break;
-      case 5:
-        Windows<5>(p, row, i, at, 0, all, finish);
-        i += 5;
-        break;
-      case 4:
-        Windows<4>(p, row, i, at, 0, all, finish);
-        i += 4;
-        break;
-      case 3:
-        Windows<3>(p, row, i, at, 0, all, finish);
-        i += 3;
-        break;
-      case 2:
-        Windows<2>(p, row, i, at, 0, all, finish);
-        i += 2;
-        break;
-      default:
-        Windows<1>(p, row, i, at, 0, all, finish);
-        i += 1;
-    }
+    const int64_t n = end - i == 9 ? 5 : std::min<int64_t>(end - i, 8);
+    kWhole[n - 1](p, row, i, column + (i - begin) * p.stride[2], finish);
+    i += n;
   }
 }
 
