@@ -7,19 +7,12 @@
 #include <unordered_map>
 
 #include "base/options.h"
+#include "passes/node_fields.h"
 #include "passes/simplify.h"
 
 namespace plait {
 namespace {
 
-AttrValue FieldOf(const GraphNode& node, std::string_view name) {
-  for (const Field& field : node.op->fields)
-    if (field.name == name) return field.access->Get(node.params->get());
-  return {};
-}
-std::string TextOf(const GraphNode& node, std::string_view name) {
-  return FormatAttr(FieldOf(node, name));
-}
 double NumberOf(const GraphNode& node, std::string_view name) {
   return AttrCodec<double>::Decode(FieldOf(node, name), "attention");
 }

@@ -6,15 +6,10 @@
 #include <optional>
 
 #include "graph/blocked_form.h"
+#include "passes/node_fields.h"
 
 namespace plait {
 namespace {
-
-AttrValue FieldOf(const GraphNode& node, const char* name) {
-  for (const Field& field : node.op->fields)
-    if (field.name == name) return field.access->Get(node.params->get());
-  return {};
-}
 
 // What a node does to its input number `input`.
 std::optional<BlockedFinish> FinishOf(const Graph& graph, const GraphNode& node,
@@ -26,9 +21,7 @@ std::optional<BlockedFinish> FinishOf(const Graph& graph, const GraphNode& node,
     return BlockedFinish{.other = true};
   }
   if (input != 0 || node.inputs.size() != 1) return {};
-  if (node.op->fn == Fn::kRelu || (node.op->name == "Activation" &&
-                                   FormatAttr(FieldOf(node, "act_type")) == "relu"))
-    return BlockedFinish{.bounded = true, .low = 0, .high = kInfinity};
+  if (IsRelu(node)) return BlockedFinish{.bounded = true, .low = 0, .high = kInfinity};
   if (node.op->name == "clip") {
     const double low = AttrCodec<double>::Decode(FieldOf(node, "a_min"), "clip");
     const double high = AttrCodec<double>::Decode(FieldOf(node, "a_max"), "clip");

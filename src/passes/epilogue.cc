@@ -2,19 +2,10 @@
 
 #include "passes/epilogue.h"
 
+#include "passes/node_fields.h"
+
 namespace plait {
 namespace {
-
-bool IsRelu(const GraphNode& node) {
-  if (node.is_input()) return false;
-  if (node.op->fn == Fn::kRelu) return true;
-  if (node.op->name != "Activation") return false;
-  for (const Field& field : node.op->fields) {
-    if (field.name == "act_type")
-      return FormatAttr(field.access->Get(node.params->get())) == "relu";
-  }
-  return false;
-}
 
 // What a node becomes with a relu behind it; null: it has no such form.
 const OpDef* WithRelu(const GraphNode& node) {
@@ -35,7 +26,7 @@ Graph JoinEpilogues(const Graph& graph) {
   }
   for (GraphEntry e : graph.outputs) ++readers[e.node];
   const auto joins = [&](const GraphNode& relu) {
-    if (!IsRelu(relu)) return false;
+    if (relu.is_input() || !IsRelu(relu)) return false;
     const GraphNode& from = graph.nodes[relu.inputs[0].node];
     return WithRelu(from) != nullptr && from.backward == relu.backward &&
            readers[relu.inputs[0].node] == 1;

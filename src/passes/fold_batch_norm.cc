@@ -6,17 +6,12 @@
 
 #include "graph/math.h"
 #include "graph/trace.h"
+#include "passes/node_fields.h"
 #include "passes/rewriter.h"
 
 namespace plait {
 namespace {
 
-AttrValue FieldOf(const GraphNode& node, const char* name) {
-  for (const Field& field : node.op->fields) {
-    if (field.name == name) return field.access->Get(node.params->get());
-  }
-  return {};
-}
 bool Flag(const GraphNode& node, const char* name) {
   const AttrValue value = FieldOf(node, name);
   const bool* flag = std::get_if<bool>(&value.v);

@@ -5,21 +5,14 @@
 #include <optional>
 #include <unordered_map>
 
+#include "passes/node_fields.h"
+
 namespace plait {
 namespace {
 
 struct Window {
   Shape kernel, stride, pad;
 };
-
-AttrValue FieldOf(const GraphNode& node, const char* name) {
-  for (const Field& field : node.op->fields)
-    if (field.name == name) return field.access->Get(node.params->get());
-  return {};
-}
-std::string TextOf(const GraphNode& node, const char* name) {
-  return FormatAttr(FieldOf(node, name));
-}
 
 Shape ShapeOf(const GraphNode& node, const char* name, int64_t otherwise) {
   const Shape s = AttrCodec<Shape>::Decode(FieldOf(node, name), "Pooling");
