@@ -1,9 +1,8 @@
 // _cond: one of two graphs, as a third one says.
 
 #include <algorithm>
-#include <cstring>
 
-#include "run/loop.h"
+#include "run/body_gradient.h"
 #include "run/random.h"
 
 namespace plait {
@@ -25,8 +24,11 @@ struct Part {
 };
 
 struct Choice : public RefCounted<Choice> {
+  static constexpr const char* kGradientName = "_backward_cond";
+
   Part condition, branches[2];  // branches: else, then
-  int num_inputs = 0, num_outputs = 0;
+  int num_inputs = 0;
+  int num_outputs() const { return branches[0].body->num_outputs(); }
 
   template <typename F>
   bool Any(F f) const {
@@ -80,7 +82,6 @@ void Finish(CondParams& p, const std::vector<Symbol>& bodies) {
         " subgraphs; a condition and two branches were expected");
   Ref<Choice> choice(new Choice);
   choice->num_inputs = p.num_args - 3;
-  choice->num_outputs = p.num_outputs;
   choice->condition = MakePart(bodies[0], p.cond_input_locs, choice->num_inputs);
   choice->branches[1] = MakePart(bodies[1], p.then_input_locs, choice->num_inputs);
   choice->branches[0] = MakePart(bodies[2], p.else_input_locs, choice->num_inputs);
@@ -106,7 +107,7 @@ void Infer(const CondParams& p, Specs& in, Specs& out) {
   const Choice& choice = p.get();
   Check(static_cast<int>(in.size()) == choice.num_inputs, kName, ": got ", in.size(),
         " inputs; ", choice.num_inputs, " were expected");
-  if (choice.draws()) out[choice.num_outputs] = {{2}, DType::kInt64};
+  if (choice.draws()) out[choice.num_outputs()] = {{2}, DType::kInt64};
   Specs results(1), specs = choice.condition.Select(in);
   choice.condition.body->Infer(specs, results);
   LearnOf(choice.condition, specs, in);
@@ -114,10 +115,10 @@ void Infer(const CondParams& p, Specs& in, Specs& out) {
     for (const Part& branch : choice.branches) {
       specs = branch.Select(in);
       results.clear();
-      for (int k = 0; k < choice.num_outputs; ++k) results.push_back(out[k]);
+      for (int k = 0; k < choice.num_outputs(); ++k) results.push_back(out[k]);
       branch.body->Infer(specs, results);
       LearnOf(branch, specs, in);
-      for (int k = 0; k < choice.num_outputs; ++k) {
+      for (int k = 0; k < choice.num_outputs(); ++k) {
         Check(out[k].dtype == DType::kUnknown || out[k].dtype == results[k].dtype,
               ErrorKind::kType, kName, ": output ", k, " is ", out[k].dtype,
               " in one branch and ", results[k].dtype,
@@ -153,108 +154,52 @@ const Part& Chosen(const Choice& choice, std::span<const View> in, bool training
 
 void Forward(const CondParams& p, const KernelArgs& args) {
   const Choice& choice = p.get();
-  if (choice.draws()) KeepStream(args.random, args.out[choice.num_outputs]);
+  if (choice.draws()) KeepStream(args.random, args.out[choice.num_outputs()]);
   const Part& part = Chosen(choice, args.in, args.training, args.random);
   BodyCall call = CallOf(part, args.in, args.training);
-  for (int k = 0; k < choice.num_outputs; ++k)
+  for (int k = 0; k < choice.num_outputs(); ++k)
     call.outputs[k] = static_cast<char*>(args.out[k].ptr);
   call.Forward(SubStream(args.random, 1));
 }
 
 // ---------------------------------------------------------------- gradient
 
-struct GradientParams {
-  Ref<const Choice> choice;
+void Backward(const BodyGradient<Choice>& p, const KernelArgs& args) {
+  const Choice& choice = *p.holder;
+  const BodyGradientArgs<Choice> given(p, args);
+  const Part& part = Chosen(choice, given.in, p.training, given.random);
   std::vector<bool> wanted;
-  bool training = false;
-};
-
-// in: head gradients, the inputs, the stream. out: gradients of what is wanted.
-void Backward(const GradientParams& p, const KernelArgs& args) {
-  using Memory = std::unique_ptr<cpu::Scratch>;
-  const Choice& choice = *p.choice;
-  const auto given = args.in.subspan(choice.num_outputs, choice.num_inputs);
-  std::vector<View> in(given.begin(), given.end());
-  std::vector<Memory> memory;
+  for (int i : part.inputs) wanted.push_back(given.Wants(i));
+  BodyCall call = CallOf(part, given.in, p.training, wanted);
+  std::vector<BodyMemory> memory;
   const auto reserve = [&](int64_t bytes) {
-    memory.push_back(std::make_unique<cpu::Scratch>(static_cast<size_t>(bytes)));
+    memory.push_back(Bytes(bytes));
     return memory.back()->As<char>();
   };
-  for (int i = 0; i < choice.num_inputs; ++i) {
-    // A second run must not show in auxiliary states.
-    if (!choice.Writes(i, p.training)) continue;
-    char* copy = reserve(in[i].bytes());
-    std::memcpy(copy, in[i].ptr, static_cast<size_t>(in[i].bytes()));
-    in[i].ptr = copy;
+  for (int k = 0; k < choice.num_outputs(); ++k) {
+    call.outputs[k] = reserve(given.heads[k].bytes());
+    call.heads[k] = static_cast<char*>(given.heads[k].ptr);
   }
-  RandomStream random;
-  if (choice.draws())
-    random = StreamIn(args.in[choice.num_outputs + choice.num_inputs]);
-  const Part& part = Chosen(choice, in, p.training, random);
-  std::vector<bool> wanted;
-  for (int i : part.inputs) wanted.push_back(p.wanted[i]);
-  BodyCall call = CallOf(part, in, p.training, wanted);
-  for (int k = 0; k < choice.num_outputs; ++k) {
-    call.outputs[k] = reserve(args.in[k].bytes());
-    call.heads[k] = static_cast<char*>(args.in[k].ptr);
-  }
-  call.Forward(SubStream(random, 1));
-  std::vector<int> place(p.wanted.size(), -1);
-  int next = 0;
-  for (size_t i = 0; i < p.wanted.size(); ++i)
-    if (p.wanted[i]) place[i] = next++;
+  call.Forward(SubStream(given.random, 1));
   const std::vector<int>& gradient_of = call.variant().gradient_of;
   for (size_t g = 0; g < gradient_of.size(); ++g)
-    call.gradients[g] = reserve(in[part.inputs[gradient_of[g]]].bytes());
-  call.Backward(random);
-  for (const View& dx : args.out)
-    std::memset(dx.ptr, 0, static_cast<size_t>(dx.bytes()));
-  for (size_t g = 0; g < gradient_of.size(); ++g) {
-    const View& dx = args.out[place[part.inputs[gradient_of[g]]]];
-    AddTo(static_cast<char*>(dx.ptr), call.gradients[g], dx.dtype, dx.size());
-  }
+    call.gradients[g] = reserve(given.in[part.inputs[gradient_of[g]]].bytes());
+  call.Backward(given.random);
+  given.ClearGradients();
+  for (size_t g = 0; g < gradient_of.size(); ++g)
+    given.AddToGradient(part.inputs[gradient_of[g]], call.gradients[g]);
 }
 
-[[maybe_unused]] const OpDef& backward_cond = Register<GradientParams>({
-    .name = "_backward_cond",
-    .doc = "The gradients of a choice. Made by the gradient of _cond.",
-    .inputs = {{"data", Types::kAny,
-                "Head gradients, the inputs of _cond, and its random stream."}},
-    .variable_inputs = true,
-    .num_outputs =
-        [](const GradientParams& p) {
-          return static_cast<int>(std::count(p.wanted.begin(), p.wanted.end(), true));
-        },
-    .types =
-        [](const GradientParams& p, Specs& in, Specs& out) {
-          size_t next = 0;
-          for (size_t i = 0; i < p.wanted.size(); ++i)
-            if (p.wanted[i]) out[next++] = in[p.choice->num_outputs + i];
-        },
-    .cpu = {{"branch", Backward}},
-    .host_if = [](const GradientParams& p) { return p.choice && p.choice->is_host(); },
-    .finish =
-        [](GradientParams&, const std::vector<Symbol>&) {
-          Fail(ErrorKind::kValue, "_backward_cond: it cannot be called by name");
-        },
-});
+const OpDef& backward_cond = []() -> const OpDef& {
+  auto spec = BodyGradientOp<Choice>(
+      "The gradients of a choice. Made by the gradient of _cond.");
+  spec.cpu = {{"branch", Backward}};
+  return Register<BodyGradient<Choice>>(std::move(spec));
+}();
 
 Values Gradient(const CondParams& p, const GradArgs& g) {
-  const Choice& choice = p.get();
-  GradientParams q{p.choice, {}, g.training};
-  for (int i = 0; i < choice.num_inputs; ++i)
-    q.wanted.push_back(g.wants(i) && IsFloat(g.in_spec(i).dtype));
-  Values in, result(static_cast<size_t>(choice.num_inputs));
-  if (std::count(q.wanted.begin(), q.wanted.end(), true) == 0) return result;
-  for (int k = 0; k < choice.num_outputs; ++k) in.push_back(g.dout(k));
-  for (int i = 0; i < choice.num_inputs; ++i) in.push_back(g.in(i));
-  if (choice.draws()) in.push_back(g.out(choice.num_outputs));
-  const std::vector<bool> wanted = q.wanted;
-  Values found = Apply(backward_cond, MakeParams(std::move(q)), in);
-  size_t next = 0;
-  for (size_t i = 0; i < wanted.size(); ++i)
-    if (wanted[i]) result[i] = std::move(found[next++]);
-  return result;
+  p.get();
+  return GradientBy(backward_cond, p.choice, g);
 }
 
 [[maybe_unused]] const OpDef& cond_op = Register<CondParams>({

@@ -24,6 +24,8 @@ struct LoopInput {
 };
 
 struct Loop : public RefCounted<Loop> {
+  static constexpr const char* kGradientName = "_backward_loop";
+
   Ref<const Body> body;
   std::vector<LoopInput> body_inputs;
   // Null: as many steps as data is long. Else, of one step at most `max_steps`, the
