@@ -22,26 +22,10 @@ def c_str(text):
     return text.encode("utf-8")
 
 
-class NotImplementedForSymbol(MXNetError):
-    """An NDArray method that has no meaning for a Symbol."""
+class _NotForArray(MXNetError):
+    """A dense array's method that another kind of array does not have."""
 
-    def __init__(self, function, alias, *args):
-        super().__init__()
-        self.function = function.__name__
-        self.alias = alias
-        self.args = [str(type(a)) for a in args]
-
-    def __str__(self):
-        text = f"Function {self.function}"
-        if self.alias:
-            text += f' (namely operator "{self.alias}")'
-        if self.args:
-            text += " with arguments ({})".format(", ".join(self.args))
-        return text + " is not supported for Symbol and only available in NDArray."
-
-
-class NotSupportedForSparseNDArray(MXNetError):
-    """A dense-only NDArray method called on a sparse array."""
+    _kind = ""
 
     def __init__(self, function, alias, *args):
         super().__init__()
@@ -56,8 +40,20 @@ class NotSupportedForSparseNDArray(MXNetError):
         if self.args:
             text += " with arguments ({})".format(", ".join(self.args))
         return (
-            text + " is not supported for SparseNDArray and only available in NDArray."
+            f"{text} is not supported for {self._kind} and only available in NDArray."
         )
+
+
+class NotImplementedForSymbol(_NotForArray):
+    """An NDArray method that has no meaning for a Symbol."""
+
+    _kind = "Symbol"
+
+
+class NotSupportedForSparseNDArray(_NotForArray):
+    """A dense-only NDArray method called on a sparse array."""
+
+    _kind = "SparseNDArray"
 
 
 class classproperty:

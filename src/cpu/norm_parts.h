@@ -68,21 +68,6 @@ HWY_INLINE void ForEachVector(int64_t runs, int64_t stride, int64_t length, F&& 
   }
 }
 
-template <typename T>
-HWY_INLINE hn::Vec<Tag<T>> Load(const T* p, int64_t lanes) {
-  const Tag<T> d;
-  return lanes == kLanes<T> ? hn::LoadU(d, p) : LoadFirst(d, p, lanes);
-}
-template <typename T, class V>
-HWY_INLINE void Store(V v, T* p, int64_t lanes) {
-  const Tag<T> d;
-  if (lanes == kLanes<T>) {
-    hn::StoreU(v, d, p);
-  } else {
-    StoreFirst(v, d, p, lanes);
-  }
-}
-
 // Four sums side by side, so that additions need not wait for each other.
 template <typename T>
 struct Sums {

@@ -43,6 +43,22 @@ HWY_INLINE void StoreFirst(partial::Vec<D> v, D d, T* p, int64_t n) {
   }
 }
 
+// A whole vector, or its first few lanes.
+template <typename T>
+HWY_INLINE partial::Vec<partial::ScalableTag<T>> Load(const T* p, int64_t lanes) {
+  const partial::ScalableTag<T> d;
+  return lanes == HWY_LANES(T) ? partial::LoadU(d, p) : LoadFirst(d, p, lanes);
+}
+template <typename T, class V>
+HWY_INLINE void Store(V v, T* p, int64_t lanes) {
+  const partial::ScalableTag<T> d;
+  if (lanes == HWY_LANES(T)) {
+    partial::StoreU(v, d, p);
+  } else {
+    StoreFirst(v, d, p, lanes);
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace plait::cpu::kernel
 HWY_AFTER_NAMESPACE();

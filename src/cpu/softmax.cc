@@ -55,21 +55,6 @@ HWY_INLINE V Larger(V m, V v) {
   return hn::IfThenElse(hn::Or(hn::Gt(v, m), hn::IsNaN(v)), v, m);
 }
 
-template <typename T>
-HWY_INLINE hn::Vec<Tag<T>> Load(const T* p, int64_t lanes) {
-  const Tag<T> d;
-  return lanes == kLanes<T> ? hn::LoadU(d, p) : LoadFirst(d, p, lanes);
-}
-template <typename T, class V>
-HWY_INLINE void Store(V v, T* p, int64_t lanes) {
-  const Tag<T> d;
-  if (lanes == kLanes<T>) {
-    hn::StoreU(v, d, p);
-  } else {
-    StoreFirst(v, d, p, lanes);
-  }
-}
-
 // (x - top) / temperature, where x has the sign of the temperature taken off.
 template <typename T>
 struct Scaled {

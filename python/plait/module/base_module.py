@@ -56,6 +56,17 @@ class BaseModule:
         else:
             self.update_metric(eval_metric, batch.label)
 
+    def _ignored(self, what, force_init):
+        """Whether values for the parameters are refused, with a warning."""
+        if self.params_initialized and not force_init:
+            warnings.warn(
+                "%s.%s: the parameters are initialized already, so the call is "
+                "ignored; force_init=True does it anyway" % (type(self).__name__, what),
+                stacklevel=4,
+            )
+            return True
+        return False
+
     @after("binded", "params_initialized")
     def _run(self, eval_data, num_batch, reset, sparse_row_id_fn):
         """Yields (number, batch) after each batch's forward pass."""

@@ -3,7 +3,6 @@ parameters.
 """
 
 import logging
-import warnings
 
 import numpy as np
 
@@ -141,13 +140,7 @@ class BucketingModule(BaseModule):
             super().set_params(
                 arg_params, aux_params, allow_missing, force_init, allow_extra
             )
-        elif self.params_initialized and not force_init:
-            warnings.warn(
-                "BucketingModule.set_params: the parameters are initialized already, "
-                "so the call is ignored; force_init=True does it anyway",
-                stacklevel=2,
-            )
-        else:
+        elif not self._ignored("set_params", force_init):
             self._curr_module.set_params(
                 arg_params, aux_params, allow_missing, force_init, allow_extra
             )

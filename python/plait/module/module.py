@@ -209,16 +209,6 @@ class Module(BaseModule):
             self._arg_params, self._aux_params, allow_extra=allow_extra
         )
 
-    def _ignored(self, what, force_init):
-        if self.params_initialized and not force_init:
-            warnings.warn(
-                "Module.%s: the parameters are initialized already, so the call is "
-                "ignored; force_init=True does it anyway" % what,
-                stacklevel=4,
-            )
-            return True
-        return False
-
     @after("binded")
     def set_params(
         self,
