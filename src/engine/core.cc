@@ -26,12 +26,6 @@ Ref<Failure> FindFailure(Node& node) {
   return nullptr;
 }
 
-Ref<Failure> MakeFailure(std::exception_ptr error) {
-  Ref<Failure> failure = MakeRef<Failure>();
-  failure->error = std::move(error);
-  return failure;
-}
-
 std::exception_ptr LostInFork(const Operation& op) {
   return std::make_exception_ptr(
       Error(ErrorKind::kRuntime,
@@ -178,40 +172,93 @@ NodeList EngineCore::HandOver(NodeList ready) {
   return here;
 }
 
-void EngineCore::Execute(Node& node, bool on_pushing_thread) {
+Ref<Failure> EngineCore::NewFailure(std::exception_ptr error) {
+  Ref<Failure> failure = MakeRef<Failure>();
+  failure->error = std::move(error);
+  NoteFailure(failure.get());
+  return failure;
+}
+
+// The Vars written carry the failure, or none any more.
+void EngineCore::Mark(Node& node, Failure* failure) {
+  if (failure != nullptr) node.op->Abandon();
+  for (const Use& use : node) {
+    if (use.write && use.var->failure() != failure) use.var->SetFailure(failure);
+  }
+}
+
+bool EngineCore::Execute(Node& node, bool on_pushing_thread) {
   node.state = Node::State::kRunning;
-  if (!node.op) return;
+  if (!node.op) return true;
   Operation& op = *node.op;
   Running running{this, &node, InnermostRunning(), nullptr};
   InnermostRunning() = &running;
   const InlineSections::ScopedOperation operation;
   Ref<Failure> failure;
   if (node.orphan) {
-    failure = MakeFailure(LostInFork(op));
-    NoteFailure(failure.get());
+    failure = NewFailure(LostInFork(op));
   } else {
     failure = FindFailure(node);
   }
-  if (!failure) {
+  AsyncOperation* const async = on_pushing_thread ? nullptr : op.async();
+  if (!failure && async != nullptr) {
+    failure = Begin(*async, node);
+    if (!failure) {
+      InnermostRunning() = running.outer;
+      return false;
+    }
+  } else if (!failure) {
     const int64_t start = observed() ? SteadyNanoseconds() : 0;
     try {
       op.Run();
     } catch (...) {
-      failure = MakeFailure(std::current_exception());
-      NoteFailure(failure.get());
+      failure = NewFailure(std::current_exception());
     }
     if (start != 0) {
       observer_.Report({op.name(), op.layer(), op.lane, on_pushing_thread,
                         SmallThreadNumber(), start, SteadyNanoseconds()});
     }
   }
-  if (failure) op.Abandon();
-  for (const Use& use : node) {
-    if (use.write && use.var->failure() != failure.get()) {
-      use.var->SetFailure(failure.get());
-    }
-  }
+  Mark(node, failure.get());
   InnermostRunning() = running.outer;
+  return true;
+}
+
+Ref<Failure> EngineCore::Begin(AsyncOperation& op, Node& node) {
+  op.engine_ = this;
+  op.node_ = &node;
+  op.start_ns_ = observed() ? SteadyNanoseconds() : 0;
+  try {
+    op.Start();
+    return nullptr;
+  } catch (...) {
+    op.engine_ = nullptr;
+    return NewFailure(std::current_exception());
+  }
+}
+
+void EngineCore::Complete(Node& node, std::exception_ptr error) {
+  const AsyncOperation& op = *node.op->async();
+  Ref<Failure> failure;
+  if (error) failure = NewFailure(std::move(error));
+  if (op.start_ns_ != 0) {
+    observer_.Report({op.name(), op.layer(), op.lane, false, SmallThreadNumber(),
+                      op.start_ns_, SteadyNanoseconds()});
+  }
+  Mark(node, failure.get());
+  NodeList here;
+  {
+    const Lock lock = Acquire();
+    NodeList ready;
+    VarQueue::ReleaseAll(node, ready);
+    here = HandOver(ready);
+  }
+  Settle(node);
+  {
+    const Lock lock = Acquire();
+    pool_.Put(&node);
+  }
+  RunHere(here);
 }
 
 void EngineCore::Settle(Node& node) {
@@ -234,7 +281,7 @@ void EngineCore::Settle(Node& node) {
 
 void EngineCore::RunHere(NodeList nodes) {
   while (Node* node = nodes.Pop()) {
-    Execute(*node, true);
+    static_cast<void>(Execute(*node, true));  // always ends here
     {
       const Lock lock = Acquire();
       NodeList ready;

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 
+#include "engine/async_operation.h"
 #include "engine/failure_list.h"
 #include "engine/fork.h"
 #include "engine/node.h"
@@ -70,8 +71,9 @@ class EngineCore : public Engine, protected ForkAware {
   // Gives nodes to their waiters or to Schedule; returns the rest, which the caller
   // must give to RunHere when it has let go of the mutex. With the mutex held.
   [[nodiscard]] NodeList HandOver(NodeList ready);
-  // Runs or abandons the operation and marks the Vars written.
-  void Execute(Node& node, bool on_pushing_thread);
+  // Runs or abandons the operation and marks the Vars written. False: it was begun and
+  // goes on by itself, and everything else is left to Complete; `node` may be gone.
+  [[nodiscard]] bool Execute(Node& node, bool on_pushing_thread);
   // Destroys the operation and takes it off the counts. The node is then the caller's.
   void Settle(Node& node);
   // All the steps, for these nodes and those that they make ready.
@@ -93,7 +95,14 @@ class EngineCore : public Engine, protected ForkAware {
   Count pending_{0};  // operations pushed and not destroyed
 
  private:
+  friend class AsyncOperation;
   static Running*& InnermostRunning();
+  // Begins an operation that ends later; the failure when it could not be begun.
+  Ref<Failure> Begin(AsyncOperation& op, Node& node);
+  // The end of such an operation, on any thread.
+  void Complete(Node& node, std::exception_ptr error);
+  Ref<Failure> NewFailure(std::exception_ptr error);
+  void Mark(Node& node, Failure* failure);
   const Use* HeldByCurrentOperation(const Var& var) const;
 
   bool Full(int eighths) const;

@@ -52,6 +52,8 @@ enum class Lane : uint8_t {
 
 using VarSpan = std::span<Var* const>;
 
+class AsyncOperation;
+
 // What is pushed. It owns all it touches (references to arrays) until it is destroyed,
 // which happens on any thread, after its Vars are released.
 class Operation {
@@ -66,6 +68,8 @@ class Operation {
   // For the profiler; names live as long as the process or the operation.
   virtual const char* name() const { return "operation"; }
   virtual const char* layer() const { return ""; }
+  // Itself, when it may end later than its work was begun.
+  virtual AsyncOperation* async() { return nullptr; }
 
   Lane lane = Lane::kCompute;
   int priority = 0;  // higher first among the ready operations of a lane

@@ -148,12 +148,18 @@ void ThreadedEngine::Work(LaneState& lane) {
 Node* ThreadedEngine::RunOne(LaneState& lane, Node& node, Node* done, Lock& lock) {
   lock.unlock();
   if (done != nullptr) Settle(*done);
+  bool ended = false;
   {
     const ScopedComputeThreads threads(lane.threads_each());
-    Execute(node, false);
+    ended = Execute(node, false);
   }
   lock = Acquire();
   if (done != nullptr) pool_.Put(done);
+  if (!ended) {
+    lane.Return();
+    NowIdle();
+    return nullptr;
+  }
   // First, so that nobody is woken for the one operation that this worker will take.
   lane.Return();
   NodeList ready;
