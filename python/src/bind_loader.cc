@@ -12,6 +12,7 @@
 
 #include "bindings.h"
 #include "data/image_loader.h"
+#include "loader_options.h"
 
 namespace nb = nanobind;
 
@@ -131,6 +132,10 @@ const std::unordered_map<std::string, Setter>& Setters() {
          o.augment.mean_image =
              std::make_shared<const std::vector<float>>(std::move(values));
        }},
+      {"detection",
+       [](LoaderOptions& o, nb::handle v) {
+         o.detection = DetectionFrom(nb::cast<nb::dict>(v));
+       }},
   };
   return *setters;
 }
@@ -210,6 +215,7 @@ void BindLoader(nb::module_& m) {
              self.get().Seek({pass, record, ended});
            })
       .def("skipped", [](Loader& self) { return self.get().skipped(); })
+      .def("label_width", [](Loader& self) { return self.get().label_width(); })
       .def("close", &Loader::Close)
       .def("__len__", [](Loader& self) { return self.get().size(); });
 }

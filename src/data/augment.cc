@@ -15,29 +15,10 @@ namespace {
 
 using Rectangle = image::Window;
 
-void Resize(Picture& picture, int64_t width, int64_t height, int method) {
-  if (picture.width == width && picture.height == height) return;
-  Check(width > 0 && height > 0 && width < (1 << 20) && height < (1 << 20), "image of ",
-        picture.width, " x ", picture.height, " pixels would become ", width, " x ",
-        height);
-  Picture resized;
-  resized.Make(height, width, picture.channels);
-  image::ResizeBytes(picture.data(), picture.stride, picture.height, picture.width,
-                     picture.channels, resized.data(), height, width,
-                     static_cast<image::Interpolation>(method));
-  picture = std::move(resized);
-}
-
 // The size of an image whose shorter edge is resized.
 std::pair<int64_t, int64_t> ShorterEdge(int64_t edge, int64_t width, int64_t height) {
   if (height > width) return {edge, edge * height / width};
   return {edge * width / height, edge};
-}
-
-void ResizeShorterEdge(const AugmentOptions& o, SampleRandom& random, Picture& p) {
-  const auto [width, height] = ShorterEdge(o.resize, p.width, p.height);
-  Resize(p, width, height,
-         ChooseInterpolation(o.inter_method, p.width, p.height, width, height, random));
 }
 
 void Pad(const AugmentOptions& o, Picture& p) {
@@ -112,8 +93,9 @@ void PlainCrop(const AugmentOptions& o, SampleRandom& random, Picture& p) {
                                 static_cast<float>(other));
   };
   if (p.height < o.height)
-    Resize(p, scaled(o.height, p.height, p.width), o.height, method);
-  if (p.width < o.width) Resize(p, o.width, scaled(o.width, p.width, p.height), method);
+    ResizePicture(p, scaled(o.height, p.height, p.width), o.height, method);
+  if (p.width < o.width)
+    ResizePicture(p, o.width, scaled(o.width, p.width, p.height), method);
   Check(p.height >= o.height && p.width >= o.width, "image of ", p.width, " x ",
         p.height, " pixels is smaller than the result of ", o.width, " x ", o.height);
   const Rectangle r = Place(o, p.width, p.height, random);
@@ -123,9 +105,18 @@ void PlainCrop(const AugmentOptions& o, SampleRandom& random, Picture& p) {
 void CropAndResize(const AugmentOptions& o, const Rectangle& r, SampleRandom& random,
                    Picture& p) {
   p.Cut(r.x, r.y, r.width, r.height);
-  Resize(p, o.width, o.height,
-         ChooseInterpolation(o.inter_method, r.width, r.height, o.width, o.height,
-                             random));
+  ResizePicture(p, o.width, o.height,
+                ChooseInterpolation(o.inter_method, r.width, r.height, o.width,
+                                    o.height, random));
+}
+
+image::DecodeOptions HowToDecode(const AugmentOptions& o) {
+  image::DecodeOptions decode;
+  decode.channels = o.channels == 1   ? image::Channels::kGray
+                    : o.channels == 3 ? image::Channels::kColour
+                                      : image::Channels::kAsStored;
+  decode.orient = o.orient;
+  return decode;
 }
 
 Picture Decode(std::span<const uint8_t> file, const AugmentOptions& o,
@@ -202,13 +193,35 @@ int ChooseInterpolation(int method, int64_t width, int64_t height, int64_t new_w
   return new_width < width && new_height < height ? 3 : 1;
 }
 
+void ResizePicture(Picture& picture, int64_t width, int64_t height, int method) {
+  if (picture.width == width && picture.height == height) return;
+  Check(width > 0 && height > 0 && width < (1 << 20) && height < (1 << 20), "image of ",
+        picture.width, " x ", picture.height, " pixels would become ", width, " x ",
+        height);
+  Picture resized;
+  resized.Make(height, width, picture.channels);
+  image::ResizeBytes(picture.data(), picture.stride, picture.height, picture.width,
+                     picture.channels, resized.data(), height, width,
+                     static_cast<image::Interpolation>(method));
+  picture = std::move(resized);
+}
+
+void ResizeShorterEdge(const AugmentOptions& o, SampleRandom& random, Picture& p) {
+  const auto [width, height] = ShorterEdge(o.resize, p.width, p.height);
+  ResizePicture(
+      p, width, height,
+      ChooseInterpolation(o.inter_method, p.width, p.height, width, height, random));
+}
+
+Picture DecodeWhole(std::span<const uint8_t> file, const AugmentOptions& o) {
+  image::DecodeOptions decode = HowToDecode(o);
+  if (!o.exact) decode.shorter_edge = std::max<int64_t>(o.resize, 0);
+  return Decode(file, o, decode);
+}
+
 Picture Augment(std::span<const uint8_t> file, const AugmentOptions& o,
                 SampleRandom& random) {
-  image::DecodeOptions decode;
-  decode.channels = o.channels == 1   ? image::Channels::kGray
-                    : o.channels == 3 ? image::Channels::kColour
-                                      : image::Channels::kAsStored;
-  decode.orient = o.orient;
+  image::DecodeOptions decode = HowToDecode(o);
   // What is cut out of the stored image is known before it is decoded.
   const bool cuts_first = o.resize <= 0 && !o.Warps() && o.pad == 0;
   std::optional<Rectangle> crop;

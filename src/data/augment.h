@@ -73,14 +73,24 @@ Picture Augment(std::span<const uint8_t> file, const AugmentOptions& options,
                 SampleRandom& random);
 
 // Writes the picture as (channels, height, width) of the dtype: mirrored, and
-// normalised unless it is of bytes.
+// normalised unless it is of bytes. A smaller one is written top left, without
+// mirroring, with zeros around it.
 void WriteSample(const Picture& picture, const AugmentOptions& options, DType dtype,
                  SampleRandom& random, void* to);
 
-// Parts of Augment, each in a file of its own.
+// Parts of Augment.
+Picture DecodeWhole(std::span<const uint8_t> file, const AugmentOptions& options);
+void ResizePicture(Picture& picture, int64_t width, int64_t height, int method);
+void ResizeShorterEdge(const AugmentOptions& options, SampleRandom& random,
+                       Picture& picture);
 void Warp(const AugmentOptions& options, SampleRandom& random, Picture& picture);
 void ChangeColours(const AugmentOptions& options, SampleRandom& random,
                    Picture& picture);
+
+// Of three channels: adds to hue (of 180), lightness and saturation (of 255);
+// multiplies.
+void ShiftHls(Picture& picture, float hue, float lightness, float saturation);
+void Multiply(Picture& picture, float factor);
 
 // 0 to 4 for MXNet's 0 to 4, 9 and 10.
 int ChooseInterpolation(int method, int64_t width, int64_t height, int64_t new_width,

@@ -29,11 +29,6 @@ float Gray(const uint8_t* x) {
          0.114f * static_cast<float>(x[2]);
 }
 
-void Brightness(Picture& p, float alpha) {
-  EachPixel(p, [&](uint8_t* x) {
-    for (int k = 0; k < 3; ++k) x[k] = Byte(alpha * static_cast<float>(x[k]));
-  });
-}
 void Contrast(Picture& p, float alpha) {
   double sum = 0;
   EachPixel(p, [&](const uint8_t* x) { sum += static_cast<double>(Gray(x)); });
@@ -61,7 +56,7 @@ void Jitter(const AugmentOptions& o, SampleRandom& random, Picture& p) {
   for (int64_t i = 2; i > 0; --i)
     std::swap(order[static_cast<size_t>(i)],
               order[static_cast<size_t>(random.Whole(0, i))]);
-  constexpr void (*kChange[3])(Picture&, float) = {Brightness, Contrast, Saturation};
+  constexpr void (*kChange[3])(Picture&, float) = {Multiply, Contrast, Saturation};
   for (const int i : order) {
     if (alphas[i] != 1) kChange[i](p, alphas[i]);
   }
@@ -102,14 +97,7 @@ void ChangeHue(const AugmentOptions& o, SampleRandom& random, Picture& p) {
     return static_cast<float>(static_cast<int>(unit * most * 2 - most));
   };
   const float h = amount(o.random_h), s = amount(o.random_s), l = amount(o.random_l);
-  EachPixel(p, [&](uint8_t* x) {
-    float hls[3];
-    ToHls(x, hls);
-    hls[0] = std::clamp(hls[0] + h, 0.0f, 180.0f);
-    hls[1] = std::clamp(hls[1] + l, 0.0f, 255.0f);
-    hls[2] = std::clamp(hls[2] + s, 0.0f, 255.0f);
-    FromHls(hls, x);
-  });
+  ShiftHls(p, h, l, s);
 }
 
 void AddNoise(const AugmentOptions& o, SampleRandom& random, Picture& p) {
@@ -128,6 +116,23 @@ void AddNoise(const AugmentOptions& o, SampleRandom& random, Picture& p) {
 }
 
 }  // namespace
+
+void Multiply(Picture& p, float factor) {
+  EachPixel(p, [&](uint8_t* x) {
+    for (int k = 0; k < 3; ++k) x[k] = Byte(factor * static_cast<float>(x[k]));
+  });
+}
+
+void ShiftHls(Picture& p, float hue, float lightness, float saturation) {
+  EachPixel(p, [&](uint8_t* x) {
+    float hls[3];
+    ToHls(x, hls);
+    hls[0] = std::clamp(hls[0] + hue, 0.0f, 180.0f);
+    hls[1] = std::clamp(hls[1] + lightness, 0.0f, 255.0f);
+    hls[2] = std::clamp(hls[2] + saturation, 0.0f, 255.0f);
+    FromHls(hls, x);
+  });
+}
 
 void ChangeColours(const AugmentOptions& o, SampleRandom& random, Picture& p) {
   const bool jitters = o.brightness > 0 || o.contrast > 0 || o.saturation > 0;

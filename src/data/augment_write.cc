@@ -29,17 +29,16 @@ T Normalised(uint8_t x, const Channel& c, float mean) {
 
 template <typename T, int kChannels>
 void WritePlanes(const Picture& p, const Channel* channels, const float* mean_image,
-                 bool mirrored, T* to) {
-  const int64_t plane = p.height * p.width;
+                 bool mirrored, int64_t row_size, int64_t plane, T* to) {
   for (int64_t i = 0; i < p.height; ++i) {
     const uint8_t* row = p.data() + i * p.stride;
     for (int k = 0; k < kChannels; ++k) {
-      T* y = to + k * plane + i * p.width;
+      T* y = to + k * plane + i * row_size;
       const uint8_t* x = row + k;
       const Channel c = channels[k];
       const int64_t last = p.width - 1;
       if (mean_image != nullptr) {
-        const float* mean = mean_image + k * plane + i * p.width;
+        const float* mean = mean_image + k * plane + i * row_size;
         for (int64_t j = 0; j < p.width; ++j)
           y[mirrored ? last - j : j] = Normalised<T>(x[j * kChannels], c, mean[j]);
       } else if (mirrored) {
@@ -55,16 +54,20 @@ void WritePlanes(const Picture& p, const Channel* channels, const float* mean_im
 }
 
 template <typename T>
-void Write(const Picture& p, const Channel* channels, const float* mean_image,
+void Write(const Picture& p, const AugmentOptions& o, const Channel* channels,
            bool mirrored, void* to) {
   auto* y = static_cast<T*>(to);
+  const float* mean = o.mean_image ? o.mean_image->data() : nullptr;
+  const int64_t plane = o.height * o.width;
+  if (p.height < o.height || p.width < o.width)
+    std::fill(y, y + p.channels * plane, T{});
   switch (p.channels) {
     case 1:
-      return WritePlanes<T, 1>(p, channels, mean_image, mirrored, y);
+      return WritePlanes<T, 1>(p, channels, mean, mirrored, o.width, plane, y);
     case 3:
-      return WritePlanes<T, 3>(p, channels, mean_image, mirrored, y);
+      return WritePlanes<T, 3>(p, channels, mean, mirrored, o.width, plane, y);
     default:
-      return WritePlanes<T, 4>(p, channels, mean_image, mirrored, y);
+      return WritePlanes<T, 4>(p, channels, mean, mirrored, o.width, plane, y);
   }
 }
 
@@ -83,18 +86,17 @@ void WriteSample(const Picture& p, const AugmentOptions& o, DType dtype,
                    static_cast<float>(contrast / o.std[k]),
                    static_cast<float>(light / o.std[k])};
   }
-  const float* mean_image = o.mean_image ? o.mean_image->data() : nullptr;
   switch (dtype) {
     case DType::kUint8:
-      return Write<uint8_t>(p, channels, mean_image, mirrored, to);
+      return Write<uint8_t>(p, o, channels, mirrored, to);
     case DType::kInt8:
-      return Write<int8_t>(p, channels, mean_image, mirrored, to);
+      return Write<int8_t>(p, o, channels, mirrored, to);
     case DType::kFloat32:
-      return Write<float>(p, channels, mean_image, mirrored, to);
+      return Write<float>(p, o, channels, mirrored, to);
     case DType::kFloat64:
-      return Write<double>(p, channels, mean_image, mirrored, to);
+      return Write<double>(p, o, channels, mirrored, to);
     case DType::kFloat16:
-      return Write<Float16>(p, channels, mean_image, mirrored, to);
+      return Write<Float16>(p, o, channels, mirrored, to);
     default:
       Fail(ErrorKind::kType, "ImageRecordIter: dtype ", Name(dtype),
            "; float32, float64, float16, uint8 or int8 was expected");

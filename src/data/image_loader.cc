@@ -56,6 +56,7 @@ class ImageLoader::State {
  public:
   explicit State(const LoaderOptions& options)
       : options_(options), records_(options.records), owner_(::getpid()) {
+    if (options_.detection) ChooseLabelWidth();
     CheckOptions();
     StartPass(0);
     for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { Run(); });
@@ -75,12 +76,14 @@ class ImageLoader::State {
 
   LoaderPosition position() const { return position_; }
   const RecordSet& records() const { return records_; }
+  int64_t label_width() const { return options_.label_width; }
   int64_t skipped() const {
     return records_.skipped() + static_cast<int64_t>(broken_.size());
   }
   bool forked() const { return owner_ != ::getpid(); }
 
  private:
+  void ChooseLabelWidth();
   void CheckOptions();
   void Run();
   std::shared_ptr<Work> Take(size_t* first, size_t* last);
@@ -95,7 +98,7 @@ class ImageLoader::State {
           "ImageRecordIter: was made before a fork; make a new one in the child");
   }
 
-  const LoaderOptions options_;
+  LoaderOptions options_;  // constant once the threads run
   const RecordSet records_;
   const pid_t owner_;
   size_t most_works_ = 1;
@@ -115,6 +118,16 @@ class ImageLoader::State {
   bool stops_ = false;
   std::vector<std::thread> threads_;
 };
+
+void ImageLoader::State::ChooseLabelWidth() {
+  options_.detection->Check();
+  const int64_t most = records_.MostLabels();
+  int64_t& width = options_.detection->label_pad_width;
+  Check(width <= 0 || width >= most, "ImageDetRecordIter: label_pad_width is ", width,
+        "; an image has ", most, " labels");
+  width = std::max(width, most);
+  options_.label_width = DetectionOptions::kHead + width;
+}
 
 void ImageLoader::State::CheckOptions() {
   const LoaderOptions& o = options_;
@@ -345,6 +358,9 @@ void ImageLoader::Seek(const LoaderPosition& position) {
 }
 size_t ImageLoader::size() const {
   return state_->records().size();
+}
+int64_t ImageLoader::label_width() const {
+  return state_->label_width();
 }
 int64_t ImageLoader::skipped() const {
   return state_->skipped();

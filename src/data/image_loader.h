@@ -19,6 +19,7 @@
 #include <optional>
 
 #include "data/augment.h"
+#include "data/detection.h"
 #include "data/record_set.h"
 #include "ndarray/ndarray.h"
 
@@ -30,6 +31,9 @@ struct LoaderOptions {
   DType dtype = DType::kFloat32;
   int64_t batch_size = 0;
   int64_t label_width = 1;
+  // Boxes instead of numbers: a row of labels is [channels, height, width, number of
+  // labels, labels..., padding]; label_width is found by the loader.
+  std::optional<DetectionOptions> detection;
   bool round_batch = true;
   bool shuffle = false;
   uint64_t seed = 0;          // of the order
@@ -72,6 +76,7 @@ class ImageLoader {
 
   size_t size() const;      // records, with broken ones
   int64_t skipped() const;  // records left out so far
+  int64_t label_width() const;
 
  private:
   class State;

@@ -27,11 +27,14 @@ class RowMaker {
   void Make(const RowSource& source, size_t row, ImageBatch* batch);
 
  private:
-  void WriteLabels(const ImageRecord& record, float* to) const;
+  std::span<const float> LabelsOf(const ImageRecord& record);
+  void WriteLabels(const ImageRecord& record, float* to);
+  Picture MakeBoxes(const ImageRecord& record, SampleRandom& random, float* labels);
 
   const LoaderOptions& options_;
   const RecordSet& records_;
   std::vector<RecordReader> readers_;
+  std::vector<float> labels_;
 };
 
 }  // namespace plait::data

@@ -138,6 +138,25 @@ const std::vector<float>* RecordSet::Labels(uint64_t image) const {
   return it == labels_.end() ? nullptr : &it->second;
 }
 
+int64_t RecordSet::MostLabels() const {
+  size_t most = 0;
+  if (has_list_) {
+    for (const auto& [image, labels] : labels_) most = std::max(most, labels.size());
+    return static_cast<int64_t>(most);
+  }
+  for (const Place& place : places_) {
+    char head[kHeadSize + sizeof(uint32_t)];
+    if (files_[place.file]->Read(place.offset, head, sizeof(head)) < sizeof(head))
+      continue;
+    const PartHead part = ReadHead(head);
+    uint32_t labels;
+    std::memcpy(&labels, head + kHeadSize, sizeof(labels));
+    if (part.sound && size_t{4} * labels <= part.length)
+      most = std::max(most, size_t{labels});
+  }
+  return static_cast<int64_t>(most);
+}
+
 std::vector<uint32_t> RecordSet::Order(bool shuffled, uint64_t seed,
                                        uint64_t pass) const {
   std::vector<uint32_t> order(places_.size());

@@ -39,6 +39,9 @@ class RecordSet {
   bool has_list() const { return has_list_; }
   // The labels of an image in the list, or null.
   const std::vector<float>* Labels(uint64_t image) const;
+  // The most labels that an image of the list, or else a record, has. Reads the heads
+  // of all records; damage among them is left to those who read on.
+  int64_t MostLabels() const;
 
   // The order of a pass over all records: as they stand, or shuffled by (seed, pass).
   std::vector<uint32_t> Order(bool shuffled, uint64_t seed, uint64_t pass) const;

@@ -8,10 +8,7 @@ __all__ = _all + ["io", "mnist"]
 
 
 def __getattr__(name):
-    if name in (
-        "ImageDetRecordIter",
-        "LibSVMIter",
-    ):
+    if name in ("LibSVMIter",):
         from ..error import NotYetError
 
         raise NotYetError("io.%s comes with a later release" % name)

@@ -43,6 +43,7 @@ _CONVERT.update(
     path_imgidx=_path,
     path_imglist=_path,
     rotate_list=_numbers,
+    detection=dict,
     data_shape=shape_of,
 )
 # Of MXNet's parameters those that change nothing here.
@@ -59,7 +60,7 @@ _IGNORED = frozenset(
 )
 
 
-def _converted(arguments):
+def _converted(arguments, who="ImageRecordIter"):
     """Arguments for C++; those that nobody knows are named in the log and left out."""
     known, unknown = {}, []
     for name, value in arguments.items():
@@ -69,14 +70,13 @@ def _converted(arguments):
                     known[name] = _CONVERT[name](value)
                 except (TypeError, ValueError):
                     raise MXNetValueError(
-                        "ImageRecordIter: %s is %r, which is of the wrong kind"
-                        % (name, value)
+                        "%s: %s is %r, which is of the wrong kind" % (who, name, value)
                     ) from None
         elif name not in _IGNORED:
             unknown.append(name)
     if unknown:
         logging.warning(
-            "ImageRecordIter: unknown arguments are ignored: %s", ", ".join(unknown)
+            "%s: unknown arguments are ignored: %s", who, ", ".join(unknown)
         )
     return known
 
@@ -107,21 +107,21 @@ class ImageRecordIter(DataIter):
         label_name="softmax_label",
         **kwargs,
     ):
+        who = type(self).__name__
         required(
-            type(self).__name__,
+            who,
             path_imgrec=path_imgrec,
             data_shape=data_shape,
             batch_size=batch_size,
         )
         if on_error not in ("raise", "skip"):
             raise MXNetValueError(
-                "ImageRecordIter: on_error is %r; 'raise' or 'skip' was expected"
-                % (on_error,)
+                "%s: on_error is %r; 'raise' or 'skip' was expected" % (who, on_error)
             )
         kwargs.update(
             path_imgrec=path_imgrec, data_shape=data_shape, batch_size=batch_size
         )
-        options = _converted(kwargs)
+        options = _converted(kwargs, who)
         seed = (
             options.get("seed", 0) + int(kwargs.pop("shuffle_chunk_seed", 0))
         ) % 2**64
@@ -136,8 +136,9 @@ class ImageRecordIter(DataIter):
         self._current = None
         self._said = 0
         shape = (self.batch_size, *options["data_shape"])
-        width = options.get("label_width", 1)
-        labels = (self.batch_size,) if width == 1 else (self.batch_size, width)
+        width = self._loader.label_width()
+        flat = width == 1 and "detection" not in options
+        labels = (self.batch_size,) if flat else (self.batch_size, width)
         self.provide_data = [DataDesc(data_name, shape, np.dtype(dtype))]
         self.provide_label = [DataDesc(label_name, labels)]
 
@@ -206,7 +207,8 @@ class ImageRecordIter(DataIter):
         skipped = self._loader.skipped()
         if skipped > self._said:
             logging.warning(
-                "ImageRecordIter: %d records without a sound image were left out",
+                "%s: %d records without a sound image were left out",
+                type(self).__name__,
                 skipped - self._said,
             )
             self._said = skipped

@@ -3,6 +3,7 @@
 from .array_iter import NDArrayIter
 from .base import DataBatch, DataDesc, DataIter, FileIter, ResizeIter
 from .csv_iter import CSVIter
+from .image_det_record import ImageDetRecordIter
 from .image_record import (
     ImageRecordInt8Iter,
     ImageRecordIter,
@@ -30,5 +31,6 @@ __all__ = [
     "ImageRecordUInt8Iter",
     "ImageRecordInt8Iter",
     "ImageRecordIter_v1",
+    "ImageDetRecordIter",
     "ImageRecordUInt8Iter_v1",
 ]
