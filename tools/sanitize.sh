@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds and runs the C++ tests under the sanitizers.
 #
-# asan: all rooms, g++. tsan: what threads share (base, memory, engine, data, run), built by
+# asan: all rooms, g++. tsan: what threads share (base, memory, engine, data, run, kvstore), built by
 # clang, which also checks the lock annotations of the whole library.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -17,4 +17,4 @@ run() {  # PRESET COMPILER TARGET...
 
 export UBSAN_OPTIONS=print_stacktrace=1
 run asan g++ all
-run tsan clang++-14 plait base_tests memory_tests engine_tests data_tests run_tests
+run tsan clang++-14 plait base_tests memory_tests engine_tests data_tests run_tests kvstore_tests

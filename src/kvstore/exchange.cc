@@ -1,0 +1,104 @@
+// Exchange: transfers made and handed to its thread.
+
+#include "kvstore/exchange.h"
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "base/error.h"
+#include "kvstore/exchange_thread.h"
+#include "kvstore/push_transfer.h"
+
+namespace plait {
+
+class Exchange::Impl {
+ public:
+  explicit Impl(Communicator& comm) : thread(comm) {}
+
+  uint32_t NextRound(uint32_t slot) {
+    const std::lock_guard lock(mutex_);
+    return rounds_[slot]++;
+  }
+  uint32_t NewStore() {
+    const std::lock_guard lock(mutex_);
+    Check(stores_ < (1 << 12), ErrorKind::kRuntime, "kvstore: ", stores_,
+          " distributed stores were made; no more are possible");
+    return stores_++ << 20;
+  }
+
+  ExchangeThread thread;
+
+ private:
+  std::mutex mutex_;
+  std::map<uint32_t, uint32_t> rounds_;  // guarded by mutex_
+  uint32_t stores_ = 1;                  // number 0 is the exchange's own
+};
+
+Exchange::Exchange(Communicator& comm) : impl_(std::make_unique<Impl>(comm)) {}
+Exchange::~Exchange() = default;
+
+int Exchange::rank() const {
+  return impl_->thread.comm().rank();
+}
+int Exchange::size() const {
+  return impl_->thread.comm().size();
+}
+const Traffic& Exchange::traffic() const {
+  return impl_->thread.traffic();
+}
+std::string Exchange::fault() const {
+  return impl_->thread.comm().fault();
+}
+void Exchange::Abort(const std::string& text) {
+  impl_->thread.comm().Abort(text);
+}
+uint32_t Exchange::NewStore() {
+  return impl_->NewStore();
+}
+
+std::unique_ptr<AsyncOperation> Exchange::Collect(CollectiveSpec spec,
+                                                  const NDArray& src,
+                                                  const NDArray& dst) {
+  spec.round = impl_->NextRound(spec.slot);
+  return std::make_unique<CollectTransfer>(impl_->thread, spec, src, dst);
+}
+
+void Exchange::Refuse(CollectiveSpec spec, const std::string& why) {
+  spec.round = impl_->NextRound(spec.slot);
+  impl_->thread.Post(
+      [&thread = impl_->thread, spec, why] { thread.Refuse(spec, why); });
+}
+
+void Exchange::AllReduce(const NDArray& x, const std::string& label) {
+  Partition partition(size());
+  CollectiveSpec spec;
+  spec.reduce = spec.gather = true;
+  spec.codec.dtype = x.dtype();
+  spec.ranges = std::make_shared<Ranges>(
+      partition.Split(x.size(), static_cast<int64_t>(SizeOf(x.dtype()))));
+  spec.label = label;
+  x.chunk().SettleForWrite();
+  PushTransfer(Collect(spec, x, x), {}, x);
+  x.WaitToRead();
+}
+
+void Exchange::Broadcast(const NDArray& x, int root, const std::string& label) {
+  Check(root >= 0 && root < size(), "broadcast: got the root ", root, "; a rank below ",
+        size(), " was expected");
+  CollectiveSpec spec;
+  spec.gather = true;
+  spec.codec.dtype = x.dtype();
+  spec.ranges = std::make_shared<Ranges>(OwnedBy(root, size(), x.size()));
+  spec.label = label;
+  x.chunk().SettleForWrite();
+  PushTransfer(Collect(spec, x, x), {}, x);
+  x.WaitToRead();
+}
+
+void Exchange::Barrier() {
+  const int64_t zero = 0;
+  AllReduce(NDArray::FromHost(&zero, {1}, DType::kInt64), "a barrier");
+}
+
+}  // namespace plait

@@ -1,0 +1,121 @@
+// ExchangeThread: the thread of an exchange, and what it knows.
+
+#ifndef PLAIT_KVSTORE_EXCHANGE_THREAD_H_
+#define PLAIT_KVSTORE_EXCHANGE_THREAD_H_
+
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kvstore/exchange.h"
+
+namespace plait {
+
+class ExchangeThread;
+
+// A transfer of the engine that the thread carries out.
+class Transfer : public AsyncOperation {
+ public:
+  explicit Transfer(std::string label) : label_(std::move(label)) {
+    lane = Lane::kComm;
+  }
+  const char* layer() const override { return label_.c_str(); }
+  // Ends it with "kvstore: LABEL: WHY".
+  void FailWith(const std::string& why, ErrorKind kind);
+
+ private:
+  std::string label_;
+};
+
+class CollectTransfer final : public Transfer {
+ public:
+  CollectTransfer(ExchangeThread& thread, const CollectiveSpec& spec,
+                  const NDArray& src, const NDArray& dst);
+  void Start() override;
+  void Abandon() noexcept override;
+  const char* name() const override;
+  // Gives its memory to somebody who never lets it go.
+  void Keep(std::vector<Ref<Chunk>>& chunks) const {
+    chunks.insert(chunks.end(), {src_, dst_});
+  }
+
+  const CollectiveSpec spec;
+  CollectiveArrays arrays;
+
+ private:
+  ExchangeThread& thread_;
+  Ref<Chunk> src_, dst_;
+  bool begun_ = false;
+};
+
+class ExchangeThread {
+ public:
+  explicit ExchangeThread(Communicator& comm);
+  ~ExchangeThread();
+
+  Communicator& comm() { return comm_; }
+  const Traffic& traffic() const { return traffic_; }
+  // Runs f on the thread, soon.
+  void Post(std::function<void()> f);
+
+  // --- On the thread.
+
+  void Begin(CollectTransfer* transfer);
+  void Refuse(const CollectiveSpec& spec, const std::string& why);
+  Outbox& outbox() { return outbox_; }
+
+ private:
+  using Id = std::pair<uint32_t, uint32_t>;  // slot, round
+  struct Meeting {
+    std::unique_ptr<Collective> collective;
+    CollectTransfer* transfer = nullptr;  // while it is under way
+  };
+  // A large payload on its way here.
+  struct Incoming {
+    Communicator::RequestPtr request;
+    int from;
+    Entry entry;
+    char* place;
+  };
+
+  void Run();
+  bool Step();
+  bool TakePosted();
+  bool Receive();
+  bool ReceivePacket();
+  bool ReceiveLarge();
+  void Read(int from, const std::string& packet);
+  void Hear(int from, const Entry& entry, const char* payload);
+  void Come(int from, const Entry& entry, const char* place);
+  Meeting& At(uint32_t slot, uint32_t round);
+  void EndCollectives();
+  void SeeOff();
+  bool Stopped();
+  void Break(const std::string& fault);
+
+  Communicator& comm_;
+  Traffic traffic_;
+  Outbox outbox_;
+  std::map<Id, Meeting> meetings_;
+  std::list<Incoming> incoming_;
+  Communicator::RequestPtr packet_request_;
+  int packet_from_ = 0;
+  std::string packet_;
+  std::vector<bool> leaving_, left_;
+  bool said_bye_ = false;
+  std::string fault_;  // not empty: nothing works any more
+
+  std::mutex mutex_;
+  std::vector<std::function<void()>> posted_;  // guarded by mutex_
+  bool stopping_ = false;                      // guarded by mutex_
+  std::thread thread_;
+};
+
+}  // namespace plait
+
+#endif  // PLAIT_KVSTORE_EXCHANGE_THREAD_H_

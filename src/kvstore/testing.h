@@ -1,0 +1,44 @@
+// What the tests of stores share: ranks as threads of one process.
+
+#ifndef PLAIT_KVSTORE_TESTING_H_
+#define PLAIT_KVSTORE_TESTING_H_
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "kvstore/exchange.h"
+#include "kvstore/transport.h"
+
+namespace plait {
+
+// Runs f(exchange) once for each rank, at the same time.
+template <typename F>
+void InRanks(int ranks, F&& f) {
+  const auto world = MakeLocalWorld(ranks);
+  std::vector<std::thread> threads;
+  for (const auto& comm : world) {
+    threads.emplace_back([&f, &comm] {
+      Exchange exchange(*comm);
+      f(exchange);
+    });
+  }
+  for (std::thread& t : threads) t.join();
+}
+
+// The text of the Error that f throws, or "".
+template <typename F>
+std::string ErrorOf(F&& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace plait
+
+#endif  // PLAIT_KVSTORE_TESTING_H_
