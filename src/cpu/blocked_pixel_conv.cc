@@ -47,7 +47,10 @@ struct PixelPlan {
 };
 
 constexpr int64_t kStrip =
-    192;                        // pixels; with a chunk of channels they fill half of L2
+    192;  // pixels; with a chunk of channels they fill half of L2
+// Strips of so few tiles use filters for too short a time to hide their way from
+// memory.
+constexpr int64_t kFewTiles = 16;
 constexpr int64_t kChunk = 16;  // blocks of x at a time: a pair's filters stay in L1
 
 }  // namespace
@@ -64,6 +67,12 @@ using D = hn::CappedTag<float, kBlock>;
 using V = hn::Vec<D>;
 constexpr int kMostRows = HWY_LANES(float) >= 16 ? 12 : 6;
 
+constexpr int kLine = 64 / sizeof(float);
+
+HWY_INLINE void PrefetchToL2(const float* p) {
+  __builtin_prefetch(p, 0, 2);
+}
+
 // Pixels of a tile: kRows of x, kBlocks blocks of y.
 struct TileArgs {
   const float* x;
@@ -72,7 +81,9 @@ struct TileArgs {
   const float* w;
   float* y;
   int64_t y_block;
-  bool first, last;  // chunk of channels
+  const float* next;  // what is multiplied by after w, or w
+  int64_t ahead;      // lines of it to ask for beside each block of x
+  bool first, last;   // chunk of channels
   const ConvFinish* finish;
   int64_t channel, channels;  // of y
 };
@@ -90,11 +101,13 @@ HWY_NOINLINE void Tile(const TileArgs& t) {
     }
   }
   const float* HWY_RESTRICT w = t.w;
+  const float* next = t.next;
   for (int64_t b = 0; b < t.blocks; ++b) {
     const float* HWY_RESTRICT x = t.x + b * t.x_block;
     // The next tile's pixels, many of which come from memory.
 #pragma GCC unroll 12
     for (int r = 0; r < kRows; ++r) hwy::Prefetch(x + (kRows + r) * kBlock);
+    for (int64_t i = 0; i < t.ahead; ++i, next += kLine) PrefetchToL2(next);
     for (int c = 0; c < kBlock; ++c, w += 2 * kBlock) {
       V v[kBlocks];
 #pragma GCC unroll 2
@@ -141,6 +154,7 @@ void Strip(const PixelPlan& p, int64_t n, int64_t begin, int64_t end, int64_t fi
            float* y) {
   const int64_t pixels = end - begin;
   const int64_t tiles = (pixels + kMostRows - 1) / kMostRows;
+  constexpr int64_t lines = 2 * kBlock * kBlock / kLine;  // of filters, a block of x
   const float* image = x + n * p.in_blocks * p.in_pixels * kBlock;
   const Scratch gathered(
       p.strided()
@@ -170,6 +184,11 @@ void Strip(const PixelPlan& p, int64_t n, int64_t begin, int64_t end, int64_t fi
       t.x_block = x_block;
       t.blocks = blocks;
       t.w = w + (pair * p.in_blocks + chunk) * 2 * kBlock * kBlock;
+      t.next = pair + 1 < last ? t.w + p.in_blocks * 2 * kBlock * kBlock
+               : chunk + kChunk < p.in_blocks
+                   ? w + (first * p.in_blocks + chunk + kChunk) * 2 * kBlock * kBlock
+                   : t.w;
+      t.ahead = t.next == t.w || tiles > kFewTiles ? 0 : (lines + tiles - 1) / tiles;
       t.y_block = p.pixels * kBlock;
       t.first = chunk == 0;
       t.last = chunk + blocks == p.in_blocks;
@@ -180,6 +199,7 @@ void Strip(const PixelPlan& p, int64_t n, int64_t begin, int64_t end, int64_t fi
       for (int64_t i = 0; i < tiles; ++i) {
         const int64_t a = pixels * i / tiles, z = pixels * (i + 1) / tiles;
         t.x = from + a * kBlock;
+        t.next += i == 0 ? 0 : blocks * t.ahead * kLine;
         t.y = y + (at + a) * kBlock;
         if (finish.other != nullptr) own.other = finish.other + (at + a) * kBlock;
         (two ? FindTile<2>(z - a) : FindTile<1>(z - a))(t);
@@ -246,9 +266,13 @@ void PixelConv(const ConvProblem& p, ConvPass pass, const float* x, const float*
                const ConvFinish& finish, float* y) {
   const PixelPlan plan(p, pass);
   const auto strip = HWY_DYNAMIC_DISPATCH(Strip);
-  const int64_t strips = (plan.pixels + kStrip - 1) / kStrip;
-  const int64_t items = plan.batch * strips;
   const int64_t threads = ComputeThreads();
+  int64_t strips = (plan.pixels + kStrip - 1) / kStrip;
+  // Few strips, but more than one: as many for each thread.
+  if (strips > 1 && plan.batch * strips < 16 * threads) {
+    while (plan.batch * strips % threads != 0 && strips < plan.pixels) ++strips;
+  }
+  const int64_t items = plan.batch * strips;
   // Few strips: their pairs of blocks are shared out, too. It changes no sum.
   const int64_t parts =
       items >= 4 * threads ? 1 : std::min(plan.pairs(), (4 * threads) / items);
