@@ -1,4 +1,4 @@
-// Convolution of blocked arrays: the choice of a kernel, and large batches in parts.
+// Convolution of blocked arrays: calls of the kernels, large batches in parts.
 
 #include "cpu/blocked_conv.h"
 
@@ -27,23 +27,6 @@ int64_t Blocks(int64_t channels, int64_t block) {
   return (channels + block - 1) / block;
 }
 
-// The multiplications that filled-up blocks cost, by those that are needed.
-double Waste(const ConvProblem& p, int64_t block) {
-  if (p.groups > 1) return 1;
-  const int64_t in =
-      p.in_channels <= 4 ? p.in_channels : Blocks(p.in_channels, block) * block;
-  return static_cast<double>(in * Blocks(p.out_channels, block) * block) /
-         static_cast<double>(p.in_channels * p.out_channels);
-}
-
-// Enough channels to pay for the transforms of images, and enough tiles of 4 x 4 pixels
-// to pay for those of filters (measured: winograd_bench).
-bool SuitsWinograd(const ConvProblem& p) {
-  const int64_t tiles = p.batch * ((p.Out(1) + 3) / 4) * ((p.Out(2) + 3) / 4);
-  return HasWinograd(p) && p.in_channels >= 16 && p.out_channels >= 16 &&
-         p.Out(1) >= 4 && p.Out(2) >= 4 && tiles >= 8;
-}
-
 // What was computed is rectified while it is in the last cache: large batches are
 // worked on in parts.
 int64_t PartOf(const ConvProblem& p) {
@@ -55,6 +38,15 @@ int64_t PartOf(const ConvProblem& p) {
       std::clamp<int64_t>(static_cast<int64_t>(kInCache / sample), 1, p.batch);
   while (p.batch % step != 0) --step;
   return step;
+}
+
+// The multiplications that filled-up blocks cost, by those that are needed.
+double Waste(const ConvProblem& p, int64_t block) {
+  if (p.groups > 1) return 1;
+  const int64_t in =
+      p.in_channels <= 4 ? p.in_channels : Blocks(p.in_channels, block) * block;
+  return static_cast<double>(in * Blocks(p.out_channels, block) * block) /
+         static_cast<double>(p.in_channels * p.out_channels);
 }
 
 template <typename F>
@@ -87,29 +79,35 @@ bool Fits(const ConvProblem& p, ConvPass pass, BlockedConv& how, int64_t block) 
 
 }  // namespace
 
-std::optional<BlockedConv> FindBlockedConv(const ConvProblem& p, ConvPass pass) {
+std::optional<BlockedConv> MakeBlockedConv(const ConvProblem& p, ConvPass pass,
+                                           BlockedConv::Kind kind) {
   const int64_t block = ChannelBlock();
-  const ConvAlgorithm asked = AskedConv();
   if (block == 0 || p.rank != 2 || p.Work() == 0) return {};
-  if (asked == ConvAlgorithm::kGemm) return {};
   BlockedConv how;
+  how.kind = kind;
   how.gains = Waste(p, block) <= 1.3;
   const bool reads = pass != ConvPass::kBackwardWeight;  // filters
-  if (asked != ConvAlgorithm::kDirect && SuitsWinograd(p)) {
-    how.kind = BlockedConv::kWinograd;
-    if (reads)
-      how.packed = static_cast<int64_t>(WinogradFilterBytes(p, pass) / sizeof(float));
-    return how;
-  }
-  if (HasPixelConv(p, pass)) {
-    how.kind = BlockedConv::kPixels;
-    how.packed = PixelFilterSize(p, pass);
-    return how;
-  }
-  if (HasDepthwiseConv(p, pass)) {
-    how.kind = BlockedConv::kDepthwise;
-    how.packed = DepthwiseFilterSize(p);
-    return how;
+  switch (kind) {
+    case BlockedConv::kWinograd:
+      if (!HasWinograd(p)) return {};
+      if (reads)
+        how.packed = static_cast<int64_t>(WinogradFilterBytes(p, pass) / sizeof(float));
+      return how;
+    case BlockedConv::kPixels:
+      if (!HasPixelConv(p, pass)) return {};
+      how.packed = PixelFilterSize(p, pass);
+      return how;
+    case BlockedConv::kDepthwise:
+      if (!HasDepthwiseConv(p, pass)) return {};
+      how.packed = DepthwiseFilterSize(p);
+      return how;
+    case BlockedConv::kWindows:
+      how.plain_x = p.in_channels <= 4;
+      if (!HasWindowConv(p, pass, how.plain_x)) return {};
+      how.packed = WindowFilterSize(p, how.plain_x);
+      return how;
+    case BlockedConv::kOneDnn:
+      break;
   }
   if (!Fits(p, pass, how, block)) return {};
   if (reads) {
@@ -130,6 +128,8 @@ void PackFilters(const ConvProblem& p, ConvPass pass, const BlockedConv& how,
     return PackPixelFilters(p, pass, weight, packed);
   if (how.kind == BlockedConv::kDepthwise)
     return PackDepthwiseFilters(p, weight, packed);
+  if (how.kind == BlockedConv::kWindows)
+    return PackWindowFilters(p, how.plain_x, weight, packed);
   const onednn::ConvDims dims(p);
   onednn::Reorder(dims.Weight(), {}, kType, weight, LayoutsOf(p, pass).weight, kType,
                   packed);
@@ -189,6 +189,8 @@ void BlockedConvForward(const ConvProblem& p, const BlockedConv& how, const floa
     return PixelConv(p, ConvPass::kForward, x, packed.data(), finish, y);
   if (how.kind == BlockedConv::kDepthwise)
     return DepthwiseConv(p, x, packed.data(), finish, y);
+  if (how.kind == BlockedConv::kWindows)
+    return WindowConv(p, how.plain_x, x, packed.data(), finish, y);
   const ConvLayouts layouts = LayoutsOf(p, ConvPass::kForward);
   InParts(p, how, [&](const ConvProblem& part, int64_t xs, int64_t ys) {
     onednn::ConvForward(part, kType, ConvAlgorithm::kDirect, layouts, x + xs,
@@ -235,7 +237,8 @@ void BlockedConvBackwardWeight(const ConvProblem& p, const BlockedConv& how,
   });
 }
 #else
-std::optional<BlockedConv> FindBlockedConv(const ConvProblem&, ConvPass) {
+std::optional<BlockedConv> MakeBlockedConv(const ConvProblem&, ConvPass,
+                                           BlockedConv::Kind) {
   return {};
 }
 void PackFilters(const ConvProblem&, ConvPass, const BlockedConv&, const float*,

@@ -2,23 +2,30 @@
 //
 // Passes read filters in an order of their own; whoever runs the same filters again
 // packs them once and keeps them. 3 x 3 windows at stride 1 run by Winograd's algorithm
-// (cpu/winograd.h), windows of one pixel and
-// depthwise ones by our own loops (cpu/blocked_direct.h), the others by oneDNN. Thread
-// safety: any thread.
+// (cpu/winograd.h), windows of one pixel, depthwise ones and some others by our own
+// loops (cpu/blocked_direct.h), the rest by oneDNN. Thread safety: any thread.
 
 #ifndef PLAIT_CPU_BLOCKED_CONV_H_
 #define PLAIT_CPU_BLOCKED_CONV_H_
 
 #include <optional>
+#include <string_view>
+#include <vector>
 
 #include "cpu/blocked_direct.h"
 #include "cpu/conv.h"
 
 namespace plait::cpu {
 
-// How a pass runs; it follows from the problem alone.
+// How a pass runs.
 struct BlockedConv {
-  enum Kind : uint8_t { kOneDnn, kWinograd, kPixels, kDepthwise } kind = kOneDnn;
+  enum Kind : uint8_t {
+    kOneDnn,
+    kWinograd,
+    kPixels,
+    kDepthwise,
+    kWindows
+  } kind = kOneDnn;
   bool plain_x = false;  // x of very few channels (an image) is not blocked
   int64_t packed = 0;    // floats of the packed filters; 0: they stay as they are
   // With the kind it says how filters of one shape are packed for one pass, whatever
@@ -28,7 +35,21 @@ struct BlockedConv {
   bool gains = true;
 };
 
-// Nothing where there is no such kernel. The pass by data needs x blocked.
+// "onednn", "winograd", ...
+const char* NameOf(BlockedConv::Kind kind);
+
+// A pass of this kind; nothing where there is no such kernel. The pass by data needs x
+// blocked.
+std::optional<BlockedConv> MakeBlockedConv(const ConvProblem& p, ConvPass pass,
+                                           BlockedConv::Kind kind);
+std::optional<BlockedConv> MakeBlockedConv(const ConvProblem& p, ConvPass pass,
+                                           std::string_view name);
+
+// All kinds that there are for a pass; the one of the rules is the first.
+std::vector<BlockedConv> BlockedConvWays(const ConvProblem& p, ConvPass pass);
+
+// The choice: by rules that follow from the problem alone, or by a measurement where
+// PLAIT_CONV asks for it (cpu/conv_memory.h).
 std::optional<BlockedConv> FindBlockedConv(const ConvProblem& p, ConvPass pass);
 
 // From (out_channels, in_channels / groups, kernel...). For the passes forward and by

@@ -1,4 +1,5 @@
-// Convolutions of blocked arrays by our own loops: single pixels and depthwise windows.
+// Convolutions of blocked arrays by our own loops: single pixels, windows, and depthwise
+// windows.
 //
 // With windows of 1 x 1 a layer is a product of matrices (pixels, in_channels) and
 // (in_channels, out_channels), read in place. A depthwise layer has a window of its own
@@ -30,6 +31,15 @@ void PackPixelFilters(const ConvProblem& p, ConvPass pass, const float* weight,
                       float* packed);
 void PixelConv(const ConvProblem& p, ConvPass pass, const float* x, const float* packed,
                const ConvFinish& finish, float* y);
+
+// Windows of any size, stride, padding and dilation without groups; the forward pass.
+// x is blocked or, plain_x, an image of up to 4 channels.
+bool HasWindowConv(const ConvProblem& p, ConvPass pass, bool plain_x);
+int64_t WindowFilterSize(const ConvProblem& p, bool plain_x);
+void PackWindowFilters(const ConvProblem& p, bool plain_x, const float* weight,
+                       float* packed);
+void WindowConv(const ConvProblem& p, bool plain_x, const float* x, const float* packed,
+                const ConvFinish& finish, float* y);
 
 // One channel a group, dilation 1; the forward pass.
 bool HasDepthwiseConv(const ConvProblem& p, ConvPass pass);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "base/parallel.h"
@@ -273,9 +274,10 @@ void PixelConv(const ConvProblem& p, ConvPass pass, const float* x, const float*
     while (plan.batch * strips % threads != 0 && strips < plan.pixels) ++strips;
   }
   const int64_t items = plan.batch * strips;
-  // Few strips: their pairs of blocks are shared out, too. It changes no sum.
+  // Few strips: threads share out their pairs of blocks, too. It changes no sum.
   const int64_t parts =
-      items >= 4 * threads ? 1 : std::min(plan.pairs(), (4 * threads) / items);
+      items >= 4 * threads ? 1
+                           : std::min(plan.pairs(), threads / std::gcd(items, threads));
   // A thread must have some microseconds of work.
   const double least = 5e5 * static_cast<double>(items * parts) / p.Work();
   ParallelFor(items * parts, std::max<int64_t>(1, static_cast<int64_t>(least)),

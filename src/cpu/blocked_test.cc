@@ -125,6 +125,39 @@ TEST(DepthwiseConv, EqualsThePlainLoop) {
   }
 }
 
+TEST(WindowConv, EqualsThePlainLoop) {
+  for (const ConvProblem& p :
+       {Plain(1, 16, 7, 7, 32, 3, 1, 1), Plain(2, 17, 7, 7, 33, 3, 1, 1),
+        Plain(1, 33, 14, 15, 16, 5, 1, 2), Plain(1, 20, 9, 8, 50, 3, 2, 1),
+        Plain(2, 33, 6, 30, 7, 3, 1, 0), Plain(1, 16, 20, 21, 64, 3, 1, 2, 2),
+        Plain(1, 130, 2, 2, 70, 5, 1, 2), Plain(1, 5, 40, 70, 20, 4, 3, 1),
+        Plain(3, 200, 5, 5, 40, 1, 1, 0), Plain(1, 8, 90, 200, 8, 3, 1, 1)}) {
+    ASSERT_TRUE(HasWindowConv(p, ConvPass::kForward, false));
+    ExpectForward(p, [&](const Buffers<float>& b, const Blocked& x,
+                         const ConvFinish& finish, Blocked& y) {
+      std::vector<float> packed(WindowFilterSize(p, false), NAN);
+      PackWindowFilters(p, false, b.weight.data(), packed.data());
+      WindowConv(p, false, x.data(), packed.data(), finish, y.data());
+    });
+  }
+}
+
+TEST(WindowConv, ReadsPlainImages) {
+  for (const ConvProblem& p :
+       {Plain(1, 3, 30, 41, 20, 7, 2, 3), Plain(2, 1, 9, 9, 33, 3, 1, 1),
+        Plain(1, 4, 60, 55, 64, 11, 4, 2), Plain(2, 2, 8, 100, 16, 5, 3, 0)}) {
+    ASSERT_TRUE(HasWindowConv(p, ConvPass::kForward, true));
+    ExpectForward(p, [&](const Buffers<float>& b, const Blocked&,
+                         const ConvFinish& finish, Blocked& y) {
+      std::vector<float> packed(WindowFilterSize(p, true), NAN);
+      PackWindowFilters(p, true, b.weight.data(), packed.data());
+      WindowConv(p, true, b.x.data(), packed.data(), finish, y.data());
+    });
+  }
+  EXPECT_FALSE(HasWindowConv(Plain(1, 5, 9, 9, 8, 3), ConvPass::kForward, true));
+  EXPECT_FALSE(HasWindowConv(Plain(1, 5, 9, 9, 8, 3), ConvPass::kBackwardData, false));
+}
+
 TEST(PixelConv, KeepsNanWhereItIs) {
   const ConvProblem p = Plain(1, 8, 3, 3, 8, 1);
   Buffers<float> b(p);

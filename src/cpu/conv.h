@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace plait::cpu {
 
@@ -46,10 +47,12 @@ ConvProblem MakeConvProblem(std::span<const int64_t> x, int64_t out_channels,
                             std::span<const int64_t> pad);
 
 enum class ConvAlgorithm : uint8_t {
-  kAuto,      // the fastest by a table that was measured
+  kAuto,      // what PLAIT_CONV asks for; kByRules by default
   kDirect,    // oneDNN, blocked layouts
   kWinograd,  // F(4, 3) of winograd.h: 3 x 3, stride 1, float; a little less exact
   kGemm,      // our own kernel
+  kMeasured,  // the fastest on this machine (cpu/conv_memory.h); float only
+  kByRules,   // the fastest by rules that were measured
 };
 
 // What PLAIT_CONV asks for instead of kAuto. Throws kValue for other words.
@@ -62,6 +65,9 @@ enum class ConvPass : uint8_t { kForward, kBackwardData, kBackwardWeight };
 template <typename T>
 ConvAlgorithm ChooseConv(const ConvProblem& p, ConvPass pass,
                          ConvAlgorithm asked = ConvAlgorithm::kAuto);
+
+// The ways that a pass of float can run; the one of the rules is the first.
+std::vector<ConvAlgorithm> ConvWays(const ConvProblem& p, ConvPass pass);
 
 // T: float, double, Float16, Bfloat16. Halves add up in float.
 //

@@ -1,12 +1,16 @@
 // Which kernel is the fastest for a convolution.
 
 #include <algorithm>
+#include <span>
 #include <type_traits>
+#include <vector>
 
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/options.h"
 #include "cpu/conv.h"
+#include "cpu/conv_memory.h"
+#include "cpu/scratch.h"
 #include "cpu/winograd.h"
 #ifdef PLAIT_USE_ONEDNN
 #include "cpu/onednn/conv.h"
@@ -118,16 +122,73 @@ ConvAlgorithm AskedConv() {
     if (word == "auto") return ConvAlgorithm::kAuto;
     if (word == "direct") return ConvAlgorithm::kDirect;
     if (word == "winograd") return ConvAlgorithm::kWinograd;
+    if (word == "measure" || word.starts_with("measure:"))
+      return ConvAlgorithm::kMeasured;
     Check(word == "gemm", "PLAIT_CONV is ", word,
-          "; auto, direct, winograd or gemm was expected");
+          "; auto, direct, winograd, gemm, measure or measure:FILE was expected");
     return ConvAlgorithm::kGemm;
   }();
   return asked;
 }
 
+namespace {
+
+// The way that is the fastest here, on arrays of its own.
+size_t Measure(const ConvProblem& whole, ConvPass pass,
+               std::span<const ConvAlgorithm> ways) {
+  ConvProblem p = whole;
+  p.batch = MeasuredBatch(p);
+  const int64_t x_size = p.batch * p.in_channels * p.InSize(),
+                y_size = p.batch * p.out_channels * p.OutSize(),
+                w_size = p.out_channels * (p.in_channels / p.groups) * p.KernelSize();
+  const Scratch x(Scratch::Bytes<float>(x_size)), y(Scratch::Bytes<float>(y_size)),
+      w(Scratch::Bytes<float>(w_size));
+  std::fill_n(x.As<float>(), x_size, 0.5f);
+  std::fill_n(y.As<float>(), y_size, 0.5f);
+  std::fill_n(w.As<float>(), w_size, 0.5f);
+  float *xs = x.As<float>(), *ys = y.As<float>(), *ws = w.As<float>();
+  return Fastest(ways.size(), [&](size_t i) {
+    switch (pass) {
+      case ConvPass::kForward:
+        return ConvForward<float>(p, xs, ws, nullptr, false, ys, ways[i]);
+      case ConvPass::kBackwardData:
+        return ConvBackwardData<float>(p, ys, ws, xs, ways[i]);
+      case ConvPass::kBackwardWeight:
+        return ConvBackwardWeight<float>(p, xs, ys, ws, nullptr, ways[i]);
+    }
+  });
+}
+
+ConvAlgorithm MeasuredChoice(const ConvProblem& p, ConvPass pass) {
+  const std::vector<ConvAlgorithm> ways = ConvWays(p, pass);
+  if (ways.size() == 1) return ways[0];
+  static constexpr const char* kNames[] = {"auto", "direct", "winograd", "gemm"};
+  std::vector<const char*> names;
+  for (ConvAlgorithm way : ways) names.push_back(kNames[static_cast<int>(way)]);
+  return ways[Remembered(p, pass, "plain", names,
+                         [&] { return Measure(p, pass, ways); })];
+}
+
+}  // namespace
+
+std::vector<ConvAlgorithm> ConvWays(const ConvProblem& p, ConvPass pass) {
+  std::vector<ConvAlgorithm> ways = {
+      ChooseConv<float>(p, pass, ConvAlgorithm::kByRules)};
+  for (ConvAlgorithm way :
+       {ConvAlgorithm::kDirect, ConvAlgorithm::kWinograd, ConvAlgorithm::kGemm}) {
+    if (ways[0] != way && ChooseConv<float>(p, pass, way) == way) ways.push_back(way);
+  }
+  return ways;
+}
+
 template <typename T>
 ConvAlgorithm ChooseConv(const ConvProblem& p, ConvPass pass, ConvAlgorithm asked) {
   if (asked == ConvAlgorithm::kAuto) asked = AskedConv();
+  if (asked == ConvAlgorithm::kMeasured && std::is_same_v<T, float> && p.Work() > 0)
+    return MeasuredChoice(p, pass);
+  // Of here on kAuto means the rules.
+  if (asked == ConvAlgorithm::kMeasured || asked == ConvAlgorithm::kByRules)
+    asked = ConvAlgorithm::kAuto;
   if constexpr (!std::is_same_v<T, double>) {
     if (p.Work() == 0) return ConvAlgorithm::kGemm;
     if (ChoosesWinograd<T>(p, pass, asked)) return ConvAlgorithm::kWinograd;

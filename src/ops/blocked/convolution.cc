@@ -24,6 +24,7 @@ struct BlockedConvParams {
   Shape data;  // the plain shape of x
   int64_t block = 16;
   bool plain_x = false;  // x is not blocked
+  std::string way;       // a kind of BlockedConv; empty: by its rules
   BlockedFinish finish = {};
 };
 using P = BlockedConvParams;
@@ -59,6 +60,13 @@ cpu::ConvProblem ProblemOf(const P& p) {
   return ProblemOf(GeometryOf(p));
 }
 
+// The kernel of a pass; nothing where there is none.
+std::optional<cpu::BlockedConv> HowOf(const P& p, ConvPass pass) {
+  const cpu::ConvProblem problem = ProblemOf(p);
+  return p.way.empty() ? cpu::FindBlockedConv(problem, pass)
+                       : cpu::MakeBlockedConv(problem, pass, p.way);
+}
+
 void CheckParams(const P& p, const char* op) {
   CheckConvParams(p.conv, op);
   Check(p.data.rank() == 4 && p.data.known() && p.conv.kernel.rank() == 2, op,
@@ -77,7 +85,7 @@ void CheckParams(const P& p, const char* op) {
 void CheckWeight(const P& p, ConvPass pass, Shape& weight, const char* op) {
   if (!weight.known()) return;
   if (weight == WeightOf(p)) return;
-  const auto how = cpu::FindBlockedConv(ProblemOf(p), pass);
+  const auto how = HowOf(p, pass);
   Check(how && weight == Shape{how->packed}, op, ": weight is ", weight, "; ",
         WeightOf(p), " or the packed filters were expected");
 }
@@ -132,20 +140,20 @@ cpu::ConvFinish FinishOf(const P& p, const KernelArgs& args) {
 
 void Forward(const P& p, const KernelArgs& args) {
   const cpu::ConvProblem problem = ProblemOf(p);
-  const auto how = cpu::FindBlockedConv(problem, ConvPass::kForward);
+  const auto how = HowOf(p, ConvPass::kForward);
   cpu::BlockedConvForward(problem, *how, args.in[0].data<const float>(),
                           FiltersOf(args.in[1]), FinishOf(p, args),
                           args.out[0].data<float>());
 }
 void Data(const P& p, const KernelArgs& args) {
   const cpu::ConvProblem problem = ProblemOf(p);
-  const auto how = cpu::FindBlockedConv(problem, ConvPass::kBackwardData);
+  const auto how = HowOf(p, ConvPass::kBackwardData);
   cpu::BlockedConvBackwardData(problem, *how, args.in[0].data<const float>(),
                                FiltersOf(args.in[1]), args.out[0].data<float>());
 }
 void Weight(const P& p, const KernelArgs& args) {
   const cpu::ConvProblem problem = ProblemOf(p);
-  const auto how = cpu::FindBlockedConv(problem, ConvPass::kBackwardWeight);
+  const auto how = HowOf(p, ConvPass::kBackwardWeight);
   cpu::BlockedConvBackwardWeight(problem, *how, args.in[1].data<const float>(),
                                  args.in[0].data<const float>(),
                                  args.out[0].data<float>());
@@ -155,7 +163,7 @@ template <ConvPass kPass>
 const char* Declines(const P& p, const Specs&, const Specs& out) {
   if (out[0].dtype != DType::kFloat32) return "not float32";
   if (p.block != cpu::ChannelBlock()) return "another size of blocks";
-  const auto how = cpu::FindBlockedConv(ProblemOf(p), kPass);
+  const auto how = HowOf(p, kPass);
   if (!how) return "no such kernel";
   return how->plain_x == p.plain_x ? nullptr : "x in another layout";
 }
@@ -235,7 +243,8 @@ P Sample(Shape data, int64_t block, bool no_bias = true, bool relu = false) {
 std::vector<Param<P>> ParamList() {
   return {{"data_shape", &P::data, "The shape of the plain data."},
           {"block", &P::block, "Channels of a block: 8 or 16."},
-          {"plain_data", &P::plain_x, "Data is not blocked."}};
+          {"plain_data", &P::plain_x, "Data is not blocked."},
+          {"way", &P::way, "How it is computed, such as winograd; none: the fastest."}};
 }
 OpSpec<P> CommonSpec(const char* name, const char* doc) {
   OpSpec<P> spec{.name = name, .doc = doc};
@@ -301,7 +310,7 @@ struct PackParams {
 
 // Null: there is no blocked kernel, and the filters stay as they are.
 std::optional<cpu::BlockedConv> Packing(const PackParams& p) {
-  return cpu::FindBlockedConv(ProblemOf(p.conv), p.pass());
+  return HowOf(p.conv, p.pass());
 }
 
 const OpDef& pack_op = Register<PackParams>({
@@ -344,6 +353,7 @@ std::optional<BlockedForm> Rule(const OpDef& op, ConvPass pass, const ConvParams
   const auto how = cpu::FindBlockedConv(ProblemOf(p), pass);
   if (!how) return {};
   p.plain_x = how->plain_x;
+  p.way = cpu::NameOf(how->kind);
   BlockedForm form;
   form.op = &op;
   const uint32_t x_bit = p.plain_x ? 0 : 1;
@@ -369,11 +379,9 @@ std::optional<PieceForm> PieceRuleFor(ConvPass pass, const void* params,
                                       const Specs& in, int64_t samples) {
   P p = *static_cast<const P*>(params);
   if (pass != ConvPass::kBackwardWeight && in[1].shape.rank() == 1) return {};
-  const auto before = cpu::FindBlockedConv(ProblemOf(p), pass);
   p.data[0] = samples;
-  const auto now = cpu::FindBlockedConv(ProblemOf(p), pass);
-  if (!before || !now || before->kind != now->kind || before->plain_x != now->plain_x)
-    return {};
+  const auto how = HowOf(p, pass);
+  if (!how || how->plain_x != p.plain_x) return {};
   PieceForm form;
   form.sliced_in = pass == ConvPass::kBackwardWeight ? 0b11 : 1;
   if (pass == ConvPass::kForward && p.finish.other)
