@@ -25,7 +25,7 @@ enum class Option : uint8_t {
   kDump,         // PLAIT_DUMP: passes prints a graph after each pass
   kDisable,      // PLAIT_DISABLE: passes that are left out, by name
   kRecompute,    // PLAIT_RECOMPUTE: bytes that training may keep between the parts
-  kConv,         // PLAIT_CONV: auto | direct | winograd | gemm
+  kConv,         // PLAIT_CONV: auto | direct | winograd | gemm | measure[:FILE]
   kCount,
 };
 

@@ -109,49 +109,55 @@ Finish<D> FinishOf(const ConvProblem& p, const ConvFinish& finish, int64_t plane
   return Finish<D>(finish, plane % blocks * kBlock, p.in_channels);
 }
 
-// Rows [begin, end) of y, counted through all samples and blocks.
-void Rows(const ConvProblem& p, int64_t begin, int64_t end, const float* x,
-          const float* packed, const ConvFinish& finish, float* y) {
-  const int64_t height = p.Out(1), width = p.Out(2);
-  for (int64_t i = begin; i < end; ++i) {
-    const int64_t plane = i / height, r = i % height;
+// Rows [begin, end) of one plane of y.
+void Rows(const ConvProblem& p, int64_t plane, int64_t begin, int64_t end,
+          const float* x, const float* packed, const ConvFinish& finish, float* y) {
+  const int64_t width = p.Out(2);
+  const Finish<D> own = FinishOf(p, finish, plane);
+  for (int64_t r = begin; r < end; ++r) {
     const int64_t first = r * p.stride[1] - p.pad_low[1];
     const int64_t top = std::max<int64_t>(0, -first);
     const int64_t bottom = std::min(p.kernel[1], p.in[1] - first);
+    const int64_t at = (plane * p.Out(1) + r) * width * kBlock;
     Row row;
     row.x = x + ((plane * p.in[1] + first + top) * p.in[2]) * kBlock;
     row.w = FiltersOf(p, packed, plane) + top * p.kernel[2] * kBlock;
     row.rows = std::max<int64_t>(0, bottom - top);
     row.width = p.in[2];
-    row.y = y + i * width * kBlock;
-    row.other = finish.other == nullptr ? nullptr : finish.other + i * width * kBlock;
-    RowOf(p, row, FinishOf(p, finish, plane));
+    row.y = y + at;
+    row.other = finish.other == nullptr ? nullptr : finish.other + at;
+    RowOf(p, row, own);
   }
 }
 
-// Planes [begin, end), each with its padding in `padded`: no window is at an edge.
-void Planes(const ConvProblem& p, int64_t begin, int64_t end, const float* x,
-            const float* packed, const ConvFinish& finish, float* padded, float* y) {
-  const int64_t height = p.Out(1), width = p.Out(2), out = height * width * kBlock;
+// The same at stride 1 by way of a copy with its padding in `padded`: no window is at
+// an edge. REQUIRES: the columns of padding there are zeros.
+void PaddedRows(const ConvProblem& p, int64_t plane, int64_t begin, int64_t end,
+                const float* x, const float* packed, const ConvFinish& finish,
+                float* padded, float* y) {
+  const int64_t width = p.Out(2);
   const int64_t wide = p.in[2] + p.pad_low[2] + p.pad_high[2];
-  const int64_t high = p.in[1] + p.pad_low[1] + p.pad_high[1];
-  std::fill_n(padded, wide * high * kBlock, 0.0f);
-  for (int64_t plane = begin; plane < end; ++plane) {
-    for (int64_t r = 0; r < p.in[1]; ++r)
-      std::copy_n(x + (plane * p.in[1] + r) * p.in[2] * kBlock, p.in[2] * kBlock,
-                  padded + ((r + p.pad_low[1]) * wide + p.pad_low[2]) * kBlock);
-    const Finish<D> own = FinishOf(p, finish, plane);
-    Row row;
-    row.w = FiltersOf(p, packed, plane);
-    row.rows = p.kernel[1];
-    row.width = wide;
-    for (int64_t r = 0; r < height; ++r) {
-      const int64_t at = plane * out + r * width * kBlock;
-      row.x = padded + r * p.stride[1] * wide * kBlock;
-      row.y = y + at;
-      row.other = finish.other == nullptr ? nullptr : finish.other + at;
-      Inside(p, row, 0, width, 0, own);
+  const int64_t first = begin - p.pad_low[1],
+                last = end - 1 + p.kernel[1] - p.pad_low[1];
+  for (int64_t r = first; r < last; ++r) {
+    float* to = padded + ((r - first) * wide + p.pad_low[2]) * kBlock;
+    if (r < 0 || r >= p.in[1]) {
+      std::fill_n(to, p.in[2] * kBlock, 0.0f);
+    } else {
+      std::copy_n(x + (plane * p.in[1] + r) * p.in[2] * kBlock, p.in[2] * kBlock, to);
     }
+  }
+  const Finish<D> own = FinishOf(p, finish, plane);
+  Row row;
+  row.w = FiltersOf(p, packed, plane);
+  row.rows = p.kernel[1];
+  row.width = wide;
+  for (int64_t r = begin; r < end; ++r) {
+    const int64_t at = (plane * p.Out(1) + r) * width * kBlock;
+    row.x = padded + (r - begin) * wide * kBlock;
+    row.y = y + at;
+    row.other = finish.other == nullptr ? nullptr : finish.other + at;
+    Inside(p, row, 0, width, 0, own);
   }
 }
 
@@ -163,7 +169,7 @@ HWY_AFTER_NAMESPACE();
 namespace plait::cpu {
 namespace {
 HWY_EXPORT(Rows);
-HWY_EXPORT(Planes);
+HWY_EXPORT(PaddedRows);
 }  // namespace
 
 bool HasDepthwiseConv(const ConvProblem& p, ConvPass pass) {
@@ -186,30 +192,72 @@ void PackDepthwiseFilters(const ConvProblem& p, const float* weight, float* pack
   }
 }
 
-void DepthwiseConv(const ConvProblem& p, const float* x, const float* packed,
-                   const ConvFinish& finish, float* y) {
-  const int64_t block = FloatLanes();
-  const int64_t planes = p.batch * ((p.in_channels + block - 1) / block);
+namespace {
+
+// Runs f(plane, begin, end) on all rows of all planes, f = make() for each thread,
+// which gets the rows that it probably has in its cache from the layer before: that
+// shares out pixels where it has many, otherwise channels, and samples where there are
+// enough.
+template <typename Make>
+void ForEachPart(const ConvProblem& p, Make&& make) {
+  const int64_t block = FloatLanes(), high = p.Out(1), threads = ComputeThreads();
+  const int64_t blocks = (p.in_channels + block - 1) / block;
   // What a thread must have to do at least, in multiplications of vectors.
   constexpr int64_t kLeast = 1 << 12;
   const int64_t row_work = std::max<int64_t>(1, p.Out(2) * p.KernelSize());
+  constexpr int64_t kStrip = 192;  // pixels, in blocked_pixel_conv.cc
+  if (p.batch < threads && p.OutSize() > kStrip && p.batch * high >= 4 * threads) {
+    const int64_t grain = std::max<int64_t>(1, kLeast / (row_work * blocks));
+    return ParallelFor(p.batch * high, grain, [&](int64_t begin, int64_t end) {
+      auto f = make();
+      for (int64_t n = begin / high; n * high < end; ++n) {
+        const int64_t from = std::max<int64_t>(0, begin - n * high),
+                      to = std::min(high, end - n * high);
+        for (int64_t b = 0; b < blocks; ++b) f(n * blocks + b, from, to);
+      }
+    });
+  }
+  const int64_t grain = std::max<int64_t>(1, kLeast / (row_work * high));
+  ParallelFor(p.batch * blocks, grain, [&](int64_t begin, int64_t end) {
+    auto f = make();
+    for (int64_t plane = begin; plane < end; ++plane) f(plane, 0, high);
+  });
+}
+
+// A plane of zeros.
+class PaddedPlane {
+ public:
+  explicit PaddedPlane(int64_t size) : scratch_(Scratch::Bytes<float>(size)) {
+    std::fill_n(data(), size, 0.0f);
+  }
+  float* data() const { return scratch_.As<float>(); }
+
+ private:
+  const Scratch scratch_;
+};
+
+}  // namespace
+
+void DepthwiseConv(const ConvProblem& p, const float* x, const float* packed,
+                   const ConvFinish& finish, float* y) {
   // A padded copy of a small plane stays in the caches and leaves no edges.
   constexpr int64_t kSmall = 20000;
-  const int64_t size = block * (p.in[1] + p.pad_low[1] + p.pad_high[1]) *
+  const int64_t size = FloatLanes() * (p.in[1] + p.pad_low[1] + p.pad_high[1]) *
                        (p.in[2] + p.pad_low[2] + p.pad_high[2]);
-  if (size <= kSmall && p.stride[1] == 1 && p.stride[2] == 1) {
-    const auto run = HWY_DYNAMIC_DISPATCH(Planes);
-    const int64_t grain = kLeast / (row_work * p.Out(1));
-    return ParallelFor(planes, std::max<int64_t>(1, grain),
-                       [&](int64_t begin, int64_t end) {
-                         const Scratch padded(Scratch::Bytes<float>(size));
-                         run(p, begin, end, x, packed, finish, padded.As<float>(), y);
-                       });
+  if (size > kSmall || p.stride[1] != 1 || p.stride[2] != 1) {
+    const auto rows = HWY_DYNAMIC_DISPATCH(Rows);
+    return ForEachPart(p, [&] {
+      return [&](int64_t plane, int64_t begin, int64_t end) {
+        rows(p, plane, begin, end, x, packed, finish, y);
+      };
+    });
   }
-  const auto run = HWY_DYNAMIC_DISPATCH(Rows);
-  ParallelFor(
-      planes * p.Out(1), std::max<int64_t>(1, kLeast / row_work),
-      [&](int64_t begin, int64_t end) { run(p, begin, end, x, packed, finish, y); });
+  const auto rows = HWY_DYNAMIC_DISPATCH(PaddedRows);
+  ForEachPart(p, [&] {
+    return [&, padded = PaddedPlane(size)](int64_t plane, int64_t begin, int64_t end) {
+      rows(p, plane, begin, end, x, packed, finish, padded.data(), y);
+    };
+  });
 }
 
 }  // namespace plait::cpu
