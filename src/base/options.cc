@@ -43,7 +43,8 @@ constexpr std::array<OptionInfo, kCount> kTable = {{
     {"PLAIT_CONV", nullptr, "auto",
      "How convolutions of float32 are computed: auto (the fastest, by a table that was "
      "measured), direct, winograd (3 x 3 windows at stride 1; a little less exact), or "
-     "gemm. Where the way asked for is not there, gemm. measure: the fastest here, timed "
+     "gemm. Where the way asked for is not there, gemm. measure: the fastest here, "
+     "timed "
      "when a problem comes for the first time; measure:FILE also reads earlier choices "
      "from FILE and adds the new ones."},
 }};

@@ -1,5 +1,5 @@
-// Convolutions of blocked arrays by our own loops: single pixels, windows, and depthwise
-// windows.
+// Convolutions of blocked arrays by our own loops: single pixels, windows, and
+// depthwise windows.
 //
 // With windows of 1 x 1 a layer is a product of matrices (pixels, in_channels) and
 // (in_channels, out_channels), read in place. A depthwise layer has a window of its own
