@@ -21,19 +21,12 @@ _HINTS = {
 # Modules inside of them, which old programs import by name.
 _INSIDE = {
     "contrib": (
-        "autograd",
-        "io",
         "ndarray",
         "onnx",
         "quantization",
-        "svrg_optimization",
         "symbol",
-        "tensorboard",
         "tensorrt",
-        "text",
     ),
-    "contrib.svrg_optimization": ("svrg_module", "svrg_optimizer"),
-    "contrib.text": ("embedding", "utils", "vocab"),
 }
 _LATER = frozenset(_HINTS) | {
     "%s.%s" % (package, name) for package, names in _INSIDE.items() for name in names

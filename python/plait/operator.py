@@ -23,6 +23,9 @@ from .ndarray._core import NDArray
 __all__ = [
     "CustomOp",
     "CustomOpProp",
+    "PythonOp",  # noqa: F822
+    "NumpyOp",  # noqa: F822
+    "NDArrayOp",  # noqa: F822
     "register",
     "get_all_registered_operators",
     "get_all_registered_operators_grouped",
@@ -503,3 +506,11 @@ def Custom(*data, op_type=None, out=None, name=None, **kwargs):
     if _plait.is_recording() and any(_wants_gradient(x) for x in data):
         call.record(op, data, outputs, aux)
     return outputs[0] if len(outputs) == 1 else outputs
+
+
+def __getattr__(name):
+    if name in ("PythonOp", "NumpyOp", "NDArrayOp"):
+        from . import python_op
+
+        return getattr(python_op, name)
+    raise AttributeError("module %r has no attribute %r" % (__name__, name))

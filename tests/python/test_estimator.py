@@ -174,3 +174,28 @@ def test_own_batch_processor():
     assert made.batch_processor.seen == 2
     with pytest.raises(ValueError, match="fit_batch"):
         make(batch_processor=object())
+
+
+def test_checkpoints_of_a_hybridized_net_hold_its_graph(tmp_path):
+    import plait as mx
+    from plait.gluon.contrib.estimator import Estimator
+    from plait.gluon.contrib.estimator.event_handler import CheckpointHandler
+
+    data = mx.gluon.data.ArrayDataset(mx.nd.ones((4, 3)), mx.nd.zeros((4,)))
+    loader = mx.gluon.data.DataLoader(data, batch_size=2)
+    for name, hybrid in (("graph", True), ("plain", False)):
+        net = mx.gluon.nn.HybridSequential()
+        net.add(mx.gluon.nn.Dense(2))
+        net.initialize()
+        net.hybridize(active=hybrid)
+        trainer = mx.gluon.Trainer(net.collect_params(), "sgd")
+        fit = Estimator(net, mx.gluon.loss.SoftmaxCrossEntropyLoss(), trainer=trainer)
+        handler = CheckpointHandler(str(tmp_path), model_prefix=name)
+        fit.fit(loader, epochs=1, event_handlers=[handler])
+    names = {p.name for p in tmp_path.iterdir()}
+    assert "graph-symbol.json" in names and "plain-symbol.json" not in names
+    block = mx.gluon.SymbolBlock.imports(
+        str(tmp_path / "graph-symbol.json"), ["data"], None
+    )
+    block.initialize()
+    assert block(mx.nd.ones((1, 3))).shape == (1, 2)

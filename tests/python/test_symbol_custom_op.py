@@ -258,3 +258,48 @@ def test_arrays_that_python_keeps_stay_alive():
     exe.forward()[0].wait_to_read()
     del exe
     assert kept[0].shape == (1000,) and kept[0].asnumpy().sum() == 2000
+
+
+class _NumpyScale(mx.operator.NumpyOp):
+    """y = 3 a + b, in NumPy."""
+
+    def list_arguments(self):
+        return ["a", "b"]
+
+    def forward(self, in_data, out_data):
+        assert all(isinstance(x, np.ndarray) for x in in_data + out_data)
+        out_data[0][:] = 3 * in_data[0] + in_data[1]
+
+    def backward(self, out_grad, in_data, out_data, in_grad):
+        in_grad[0][:] = 3 * out_grad[0]
+        in_grad[1][:] = out_grad[0]
+
+
+class _ArraySquare(mx.operator.NDArrayOp):
+    """y = x^2, in NDArrays; a loss: backward reads no head gradient."""
+
+    def forward(self, in_data, out_data):
+        out_data[0][:] = in_data[0] * in_data[0]
+
+    def backward(self, out_grad, in_data, out_data, in_grad):
+        assert out_grad == [None]
+        in_grad[0][:] = 2 * in_data[0]
+
+
+def test_operators_of_mxnets_first_kind_run_in_graphs():
+    with pytest.warns(UserWarning, match="deprecated"):
+        scale, square = _NumpyScale(), _ArraySquare(need_top_grad=False)
+    y = scale(a=mx.sym.var("p"), b=mx.sym.var("q"), name="scaled")
+    assert y.list_outputs() == ["scaled_output"]
+    y = square.get_symbol(y, name="loss")
+    p, q = mx.nd.array([1.0, 2.0]), mx.nd.array([10.0, 20.0])
+    grads = {"p": mx.nd.ones(2), "q": mx.nd.ones(2)}
+    exe = y.bind(mx.cpu(), {"p": p, "q": q}, grads, grad_req={"p": "write", "q": "add"})
+    np.testing.assert_array_equal(exe.forward(True)[0].asnumpy(), [169, 676])
+    exe.backward()
+    np.testing.assert_array_equal(grads["p"].asnumpy(), [78, 156])
+    np.testing.assert_array_equal(grads["q"].asnumpy(), [27, 53])
+    with pytest.warns(UserWarning, match="deprecated"):
+        alone = mx.operator.PythonOp()
+    with pytest.raises(NotImplementedError, match="neither NumpyOp nor NDArrayOp"):
+        alone(mx.sym.var("x"))

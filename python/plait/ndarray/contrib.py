@@ -62,3 +62,101 @@ def rand_zipfian(true_classes, num_sampled, range_max, ctx=None):
         return _op("log")((k + 2) / (k + 1)) / log_range * num_sampled
 
     return sampled, expected(true_classes), expected(sampled)
+
+
+def _scale(rescale_grad, like):
+    """rescale_grad as an array: operators take it as an input, so that a NaN in it
+    skips the update."""
+    from ..ndarray import NDArray, full
+
+    if isinstance(rescale_grad, NDArray):
+        return rescale_grad.as_in_context(like.context)
+    return full((1,), rescale_grad, ctx=like.context)
+
+
+def adamw_update(weight, grad, mean, var, rescale_grad, lr, eta, out=None, **kwargs):
+    """One step of AdamW; skipped where rescale_grad, a number or array, is no number,
+    infinite or 0."""
+    inputs = weight, grad, mean, var, _scale(rescale_grad, weight)
+    return _op("_adamw_update")(*inputs, lr=lr, eta=eta, out=out, **kwargs)
+
+
+def mp_adamw_update(
+    weight, grad, mean, var, weight32, rescale_grad, lr, eta, out=None, **kwargs
+):
+    """adamw_update() of a weight in half precision beside its float32 copy."""
+    inputs = weight, grad, mean, var, weight32, _scale(rescale_grad, weight)
+    return _op("_mp_adamw_update")(*inputs, lr=lr, eta=eta, out=out, **kwargs)
+
+
+def _interleaved(lists, name):
+    """The first arrays of all lists, then the second ones, ..."""
+    if len({len(items) for items in lists}) != 1:
+        raise MXNetValueError(
+            "%s: got lists of %s arrays; lists of one length were expected"
+            % (name, [len(items) for items in lists])
+        )
+    return [array for row in zip(*lists) for array in row]
+
+
+def _multi_adamw(name, lists, rescale_grad, lrs, wds, etas, size, kwargs):
+    arrays = _interleaved(lists, name) + [_scale(rescale_grad, lists[0][0])]
+    return _op("_" + name)(
+        *arrays,
+        num_weights=size or len(lists[0]),
+        lrs=lrs,
+        wds=wds,
+        etas=etas,
+        **kwargs,
+    )
+
+
+def multi_adamw_update(
+    weights, grads, mean, var, rescale_grad, lrs, wds, etas, size=0, **kwargs
+):
+    """adamw_update() of several weights in one call."""
+    lists = weights, grads, mean, var
+    return _multi_adamw(
+        "multi_adamw_update", lists, rescale_grad, lrs, wds, etas, size, kwargs
+    )
+
+
+def multi_mp_adamw_update(
+    weights, grads, mean, var, weights32, rescale_grad, lrs, wds, etas, size=0, **kwargs
+):
+    """mp_adamw_update() of several weights in one call."""
+    lists = weights, grads, mean, var, weights32
+    return _multi_adamw(
+        "multi_mp_adamw_update", lists, rescale_grad, lrs, wds, etas, size, kwargs
+    )
+
+
+def _multi_lamb(name, lists, step_count, lrs, wds, num_tensors, kwargs):
+    return _op("_" + name)(
+        *_interleaved(lists, name),
+        num_tensors=num_tensors or len(lists[0]),
+        step_count=step_count,
+        learning_rates=lrs,
+        wds=wds,
+        **kwargs,
+    )
+
+
+def multi_lamb_update(
+    weights, grads, mean, var, step_count, lrs, wds, num_tensors=0, **kwargs
+):
+    """One step of LAMB for several weights; step_count, lrs, wds: one for each."""
+    lists = weights, grads, mean, var
+    return _multi_lamb(
+        "multi_lamb_update", lists, step_count, lrs, wds, num_tensors, kwargs
+    )
+
+
+def multi_mp_lamb_update(
+    weights, grads, mean, var, weights32, step_count, lrs, wds, num_tensors=0, **kwargs
+):
+    """multi_lamb_update() of weights in half precision beside their float32 copies."""
+    lists = weights, grads, mean, var, weights32
+    return _multi_lamb(
+        "multi_mp_lamb_update", lists, step_count, lrs, wds, num_tensors, kwargs
+    )

@@ -139,6 +139,21 @@ TEST(Proposal, AsksForOneImage) {
   ExpectNear(y, {0, 0, 0, 15, 15, 0, 0, 0, 15, 15});
 }
 
+TEST(Regions, TheNumberOfAnImageCountsWithoutItsFraction) {
+  const NDArray x = Ramp({1, 4, 3, 3});
+  const Attrs attrs = {
+      {"spatial_scale", "1"}, {"output_dim", "1"}, {"pooled_size", "2"}};
+  const auto pooled = [&](double image) {
+    return Call1("_contrib_PSROIPooling", {x, Array({1, 5}, {image, 0, 0, 2, 2})},
+                 attrs);
+  };
+  const NDArray want = pooled(0), y = pooled(-0.25);
+  y.WaitToRead();
+  want.WaitToRead();
+  for (int64_t i = 0; i < 4; ++i)
+    EXPECT_EQ(y.data<const float>()[i], want.data<const float>()[i]);
+}
+
 TEST(Regions, OfImagesThatAreNotThereAreErrors) {
   const NDArray x = Ramp({1, 4, 3, 3});
   const Attrs attrs = {

@@ -31,9 +31,10 @@ inline std::vector<double> Doubles(const View& x) {
   return values;
 }
 
-// The image of a region, from its first number. Throws kIndex where there is none.
+// The image of a region: its first number without the fraction. Throws kIndex where
+// there is none.
 inline int64_t ImageOf(double number, int64_t images, int64_t roi, const char* op) {
-  Check(number >= 0 && number < static_cast<double>(images), ErrorKind::kIndex, op,
+  Check(number > -1 && number < static_cast<double>(images), ErrorKind::kIndex, op,
         ": region ", roi, " is in image ", number, "; a number from 0 to ", images - 1,
         " was expected");
   return static_cast<int64_t>(number);

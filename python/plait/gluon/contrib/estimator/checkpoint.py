@@ -80,6 +80,8 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
             self._resume(estimator)
 
     def batch_end(self, estimator, *args, **kwargs):
+        if self.current_batch == 0:
+            self._save_symbol(estimator.net)
         if self.batch_period and (self.current_batch + 1) % self.batch_period == 0:
             self._save_checkpoint(estimator)
         self.current_batch += 1
@@ -151,6 +153,13 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
         path = os.path.join(self.model_dir, name)
         estimator.net.save_parameters(path + ".params")
         estimator.trainer.save_states(path + ".states")
+
+    def _save_symbol(self, net):
+        """Writes the graph of a hybridized net, once its first batch has made it."""
+        graph = getattr(net, "_graph", None)
+        if graph is not None and graph.symbol is not None:
+            name = self.model_prefix + "-symbol.json"
+            graph.symbol.save(os.path.join(self.model_dir, name))
 
     def _found(self):
         """(epoch, batch, name) of the checkpoints in the folder, the oldest first."""
