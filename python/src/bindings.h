@@ -16,6 +16,7 @@ void BindAutograd(nanobind::module_& m);
 void BindCustom(nanobind::module_& m);
 void BindData(nanobind::module_& m);
 void BindLoader(nanobind::module_& m);
+void BindSamples(nanobind::module_& m);
 void BindImage(nanobind::module_& m);
 void BindProfiler(nanobind::module_& m);
 void BindExecutor(nanobind::module_& m);

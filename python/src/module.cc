@@ -64,6 +64,7 @@ NB_MODULE(_plait, m) {
   BindData(m);
   BindImage(m);
   BindLoader(m);
+  BindSamples(m);
   BindProfiler(m);
   BindExecutor(m);
   BindGraph(m);

@@ -21,6 +21,7 @@ struct Layout {
   int64_t height = 0, width = 0;
   int channels = 0;
   bool wide = false;
+  int orientation = 1;  // by EXIF data, 1 to 8; told by ReadLayout
 
   int64_t samples() const { return height * width * channels; }
   int64_t bytes() const { return samples() * (wide ? 2 : 1); }

@@ -264,7 +264,8 @@ Layout LayoutOfJpeg(std::span<const uint8_t> file) {
   if (!decoder.ReadHead(file)) decoder.Fail("has a damaged head");
   return {.height = decoder.info().image_height,
           .width = decoder.info().image_width,
-          .channels = decoder.info().jpeg_color_space == JCS_GRAYSCALE ? 1 : 3};
+          .channels = decoder.info().jpeg_color_space == JCS_GRAYSCALE ? 1 : 3,
+          .orientation = decoder.Orientation()};
 }
 
 // The library's own buffer; released whatever happens.

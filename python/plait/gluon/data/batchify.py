@@ -3,6 +3,7 @@
 import numpy as np
 
 from ... import ndarray as nd
+from .chance import of_sample
 
 
 def default_batchify_fn(data):
@@ -43,13 +44,28 @@ def numpy_batchify(data):
     return AsNDArray(np.asarray(data))
 
 
-def make_batch(dataset, indices, batchify):
-    """The batch of these samples; at once where the data set can and batchify is
-    default.
+class BatchMaker:
+    """Makes the batches of a data set.
+
+    At once where it can describe where its samples come from and batchify is the
+    default, else of samples one by one. Both ways give the same.
     """
-    if batchify is default_batchify_fn or batchify is numpy_batchify:
-        gather = getattr(dataset, "_batch", None)
-        batch = gather(indices) if gather is not None else None
-        if batch is not None:
-            return batch
-    return batchify([dataset[i] for i in indices])
+
+    def __init__(self, dataset, batchify):
+        self._dataset, self._batchify = dataset, batchify
+        self._source = None
+        if batchify is default_batchify_fn or batchify is numpy_batchify:
+            describe = getattr(dataset, "_source", None)
+            self._source = None if describe is None else describe()
+
+    def __call__(self, indices, place):
+        """place: a chance.Place, for what is random in the samples."""
+        if self._source is not None:
+            batch = self._source.batch(indices, place)
+            if batch is not None:
+                return batch
+        samples = []
+        for number, index in enumerate(indices):
+            with of_sample(place, number):
+                samples.append(self._dataset[index])
+        return self._batchify(samples)

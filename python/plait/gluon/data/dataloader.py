@@ -1,13 +1,15 @@
 """DataLoader: batches of a data set, made ahead by threads or processes."""
 
-import zlib
+import random
 
 import numpy as np
 
+from ... import _plait
 from ... import ndarray as nd
 from ...context import cpu_pinned
 from . import sampler as _sampler
-from .batchify import default_batchify_fn, default_mp_batchify_fn, make_batch
+from .batchify import BatchMaker, default_batchify_fn, default_mp_batchify_fn
+from .chance import Place, seed_of_epoch
 from .workers import DataLoaderTimeout, ProcessPool, ThreadPool
 
 __all__ = ["DataLoader", "default_batchify_fn", "default_mp_batchify_fn"]
@@ -22,10 +24,19 @@ class DataLoader:
 
     num_workers > 0 makes batches ahead, `prefetch` at a time (2 * num_workers by
     default): by threads, or with thread_pool=False by forked processes; start_method
-    chooses 'fork', 'spawn' or 'forkserver'. A batch that takes longer than `timeout`
-    seconds is an error. Batches come in order. In processes the generators of random,
-    NumPy and Plait are seeded for each batch, from the state of NumPy's generator:
-    results do not depend on the number of workers, and epochs differ.
+    chooses 'fork', 'spawn' or 'forkserver'. No more batches are made ahead than
+    prefetch_bytes hold, but one. A batch that takes longer than `timeout` seconds is an
+    error. Batches come in order.
+
+    Where data set, transforms and batchify are Plait's own, C++ makes the batches. What
+    is random in Plait's transforms comes from a generator for each sample, of a seed
+    that the state of NumPy's generator gives at the start of the epoch: results do not
+    depend on workers, and epochs differ. In processes the generators of random, NumPy
+    and Plait are seeded for each batch in the same way.
+
+    state_dict() tells where the next batch is, also in the middle of an epoch;
+    load_state_dict() goes there: the next iteration gives the rest of that epoch, and
+    NumPy's and Python's generators are as they were.
 
     pin_memory puts batches into memory that a GPU reads directly. auto_reload begins
     the next epoch as soon as one ends.
@@ -48,6 +59,7 @@ class DataLoader:
         timeout=120,
         auto_reload=False,
         start_method=None,
+        prefetch_bytes=1 << 30,
     ):
         if timeout <= 0:
             raise ValueError(
@@ -67,6 +79,8 @@ class DataLoader:
         self._prefetch = max(
             0, 2 * self._num_workers if prefetch is None else int(prefetch)
         )
+        self._prefetch_bytes = int(prefetch_bytes)
+        self._batch_bytes = 0  # of the last one
         self._method = start_method or ("fork" if thread_pool is False else None)
         self._timeout = timeout
         self._pin = cpu_pinned(pin_device_id) if pin_memory else None
@@ -74,8 +88,17 @@ class DataLoader:
         self._pool = None
         self._epoch = 0
         self._ready = None  # the next epoch's iterator, under auto_reload
+        self._position = None  # in the epoch that the user is in
+        self._resumed = None  # what load_state_dict() was given
         if auto_reload and self._num_workers > 0:
             self.refresh()
+
+    def _most_ahead(self):
+        """How many batches are made ahead."""
+        if not self._batch_bytes:
+            return self._prefetch
+        fits = self._prefetch_bytes // self._batch_bytes
+        return min(self._prefetch, max(fits, 1))
 
     def _start_pool(self):
         if self._pool is None:
@@ -90,27 +113,57 @@ class DataLoader:
         return self._pool
 
     def __iter__(self):
-        if self._num_workers == 0:
-            return self._in_this_thread()
-        if self._ready is None:
-            return self._new_epoch()
-        iterator, self._ready = self._ready, None
-        return iterator
-
-    def _in_this_thread(self):
-        for indices in self._batch_sampler:
-            yield self._placed(make_batch(self._dataset, indices, self._batchify_fn))
+        if self._resumed is not None or self._ready is None:
+            epoch = self._new_epoch()
+        else:
+            epoch, self._ready = self._ready, None
+        self._position = epoch.position
+        return epoch
 
     def _placed(self, batch):
         return batch if self._pin is None else _as_in_context(batch, self._pin)
 
     def _new_epoch(self):
-        self._epoch += 1
-        return _Ahead(self, self._start_pool(), self._epoch)
+        resumed, self._resumed = self._resumed, None
+        if resumed is None:
+            self._epoch += 1
+        else:
+            self._epoch = resumed["epoch"]
+            _set_generators(resumed["start"])
+            self._set_rollover(resumed)
+        pool = self._start_pool() if self._num_workers > 0 else None
+        return _Epoch(self, pool, self._epoch, resumed)
 
-    def _epoch_ended(self):
+    def _set_rollover(self, state):
+        if hasattr(self._batch_sampler, "_prev"):
+            self._batch_sampler._prev = list(state["rollover"])
+
+    def _epoch_ended(self, position):
+        if self._position is position:
+            self._position = None
         if self._auto_reload and self._ready is None:
             self.refresh()
+
+    def state_dict(self):
+        """Where the next batch is; it can be pickled."""
+        position = self._position or self._resumed
+        if position is None and self._ready is not None:
+            position = self._ready.position
+        if position is None:
+            rollover = _rollover(self._batch_sampler)
+            position = {"epoch": self._epoch, "rollover": rollover}
+        return {"now": _generators(), **position}
+
+    def load_state_dict(self, state):
+        """Goes to a place that state_dict() of a loader with equal arguments told."""
+        self._position = self._ready = None
+        if "batches" in state:
+            self._resumed = dict(state)
+            return
+        self._resumed = None
+        self._epoch = state["epoch"]
+        _set_generators(state["now"])
+        self._set_rollover(state)
 
     def refresh(self):
         """Begins the next epoch now, in the background."""
@@ -139,28 +192,48 @@ class DataLoader:
         return state
 
 
-class _Ahead:
-    """The batches of one epoch, some of them under way."""
+class _Epoch:
+    """The batches of one epoch; with a pool, some of them under way."""
 
-    def __init__(self, loader, pool, epoch):
+    def __init__(self, loader, pool, number, resumed=None):
         self._loader, self._pool = loader, pool
+        self.position = {
+            "epoch": number,
+            "batches": 0,  # delivered
+            "seed": seed_of_epoch() if resumed is None else resumed["seed"],
+            "start": _generators(),
+            "rollover": _rollover(loader._batch_sampler),
+        }
         self._samples = iter(loader._batch_sampler)
-        # Derived, not drawn: the order of samples must not depend on the number of
-        # workers.
-        state = np.random.get_state()
-        self._seed = zlib.crc32(np.asarray(state[1]).tobytes(), state[2] + 7919 * epoch)
-        self._count = 0
+        self._planned = 0  # samples of the batches that were begun
+        self._most = loader._most_ahead()
+        self._make = None if pool else BatchMaker(loader._dataset, loader._batchify_fn)
         self._tickets = []
-        for _ in range(loader._prefetch):
-            self._submit()
+        if resumed is not None:
+            for _ in range(resumed["batches"]):
+                self._planned += len(next(self._samples))
+            self.position["batches"] = resumed["batches"]
+            _set_generators(resumed["now"])
+        if pool is not None:
+            self._fill()
 
-    def _submit(self):
+    def _plan(self):
+        """(numbers of the samples, place) of the next batch, or None."""
         indices = next(self._samples, None)
         if indices is None:
-            return
-        self._count += 1
-        seed = (self._seed + 1000003 * self._count) & 0x7FFFFFFF
-        self._tickets.append(self._pool.submit(list(indices), seed))
+            return None
+        indices = list(indices)
+        place = Place(self.position["seed"], self.position["epoch"], self._planned)
+        self._planned += len(indices)
+        return indices, place
+
+    def _fill(self):
+        """Begins batches up to the limit, and one at least."""
+        while len(self._tickets) < self._most:
+            planned = self._plan()
+            if planned is None:
+                return
+            self._tickets.append(self._pool.submit(*planned))
 
     def __iter__(self):
         return self
@@ -169,19 +242,39 @@ class _Ahead:
         return len(self._loader)
 
     def __next__(self):
-        self._submit()
-        if not self._tickets:
-            self._loader._epoch_ended()
+        if self._pool is None:
+            planned = self._plan()
+            batch = None if planned is None else self._make(*planned)
+        else:
+            batch = self._next_of_pool()
+        if batch is None:
+            self._loader._epoch_ended(self.position)
             raise StopIteration
+        self.position["batches"] += 1
+        return self._loader._placed(batch)
+
+    def _next_of_pool(self):
+        if len(self._tickets) <= self._most:
+            planned = self._plan()  # one more than _most while this one is waited for
+            if planned is not None:
+                self._tickets.append(self._pool.submit(*planned))
+        if not self._tickets:
+            return None
+        start = _plait.wait_begin()
         try:
             batch = self._pool.result(self._tickets[0], self._loader._timeout)
         except DataLoaderTimeout:
             raise  # it may still come
         except BaseException:
             self._tickets.pop(0)
+            self.position["batches"] += 1
             raise
+        finally:
+            _plait.wait_end("DataLoader.wait", start)
         self._tickets.pop(0)
-        return self._loader._placed(batch)
+        self._loader._batch_bytes = _bytes_of(batch)
+        self._most = self._loader._most_ahead()
+        return batch
 
     next = __next__
 
@@ -191,6 +284,28 @@ class _Ahead:
                 self._pool.forget(ticket)
         except Exception:
             pass  # the interpreter is shutting down
+
+
+def _rollover(batch_sampler):
+    """The samples that a sampler keeps for its next epoch."""
+    return list(getattr(batch_sampler, "_prev", ()))
+
+
+def _generators():
+    return np.random.get_state(), random.getstate()
+
+
+def _set_generators(states):
+    np.random.set_state(states[0])
+    random.setstate(states[1])
+
+
+def _bytes_of(batch):
+    if isinstance(batch, (list, tuple)):
+        return sum(map(_bytes_of, batch))
+    if isinstance(batch, nd.NDArray) and batch.stype == "default":
+        return batch.size * np.dtype(batch.dtype).itemsize
+    return getattr(batch, "nbytes", 0)
 
 
 def _choose_sampler(dataset, batch_size, shuffle, sampler, last_batch, batch_sampler):

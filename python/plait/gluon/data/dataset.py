@@ -2,8 +2,6 @@
 
 import os
 
-import numpy as np
-
 from ... import ndarray as nd
 from ...error import check
 
@@ -23,12 +21,8 @@ class Dataset:
             "%s: __len__ is not implemented" % type(self).__name__
         )
 
-    def _batch(self, indices):
-        """What the default batchify would make of these samples, or None: take them one
-        by one.
-
-        A data set that can gather rows at once overrides it, as that is much faster.
-        """
+    def _source(self):
+        """A sources.Source that makes batches of these samples at once, or None."""
         return None
 
     def filter(self, fn):
@@ -116,6 +110,12 @@ class _LazyTransformDataset(Dataset):
         item = self._data[idx]
         return self._fn(*item) if isinstance(item, tuple) else self._fn(item)
 
+    def _source(self):
+        source = _source_of(self._data)
+        if source is None or type(self._fn) is not _TransformFirstClosure:
+            return None
+        return source.transformed(self._fn._fn)
+
 
 class _TransformFirstClosure:
     """A function of the first argument; a class, so that it can be pickled."""
@@ -140,19 +140,14 @@ class _SampledDataset(Dataset):
     def __getitem__(self, idx):
         return self._dataset[self._indices[idx]]
 
-    def _batch(self, indices):
-        return self._dataset._batch([self._indices[i] for i in indices])
+    def _source(self):
+        source = _source_of(self._dataset)
+        return None if source is None else source.at(self._indices)
 
 
-def gather(data, indices):
-    """Rows of an array as an NDArray of its dtype, or None for other containers."""
-    if isinstance(data, nd.NDArray) and data.stype == "default":
-        where = nd.array(np.asarray(indices), dtype="int64", ctx=data.context)
-        return nd.take(data, where)
-    if isinstance(data, np.ndarray):
-        rows = data[np.asarray(indices)]
-        return nd.array(rows, dtype=rows.dtype)
-    return None
+def _source_of(dataset):
+    make = getattr(dataset, "_source", None)
+    return None if make is None else make()
 
 
 class ArrayDataset(Dataset):
@@ -183,11 +178,12 @@ class ArrayDataset(Dataset):
     def __len__(self):
         return self._length
 
-    def _batch(self, indices):
-        columns = [gather(data, indices) for data in self._data]
-        if any(column is None for column in columns):
+    def _source(self):
+        if type(self).__getitem__ is not ArrayDataset.__getitem__:
             return None
-        return columns[0] if len(columns) == 1 else columns
+        from .sources import ArraySource
+
+        return ArraySource(self._data, len(self._data) == 1)
 
 
 class RecordFileDataset(Dataset):
@@ -227,13 +223,15 @@ class _DownloadedDataset(Dataset):
     def __len__(self):
         return len(self._label)
 
-    def _batch(self, indices):
+    def _source(self):
         if (
             self._transform is not None
             or type(self).__getitem__ is not _DownloadedDataset.__getitem__
         ):
             return None
-        return [gather(self._data, indices), gather(self._label, indices)]
+        from .sources import ArraySource
+
+        return ArraySource([self._data, self._label], False)
 
     def _get_data(self):
         raise NotImplementedError

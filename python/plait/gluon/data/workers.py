@@ -1,6 +1,6 @@
 """Pools that make batches ahead: threads, or processes with shared memory.
 
-Both offer submit(indices, seed) -> ticket, result(ticket, timeout), forget(ticket),
+Both offer submit(indices, place) -> ticket, result(ticket, timeout), forget(ticket),
 close(). Results come in any order that they are asked for.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 from ... import random as mx_random
 from ...error import MXNetError
 from ...util import is_np_array, is_np_shape, set_np
-from .batchify import default_batchify_fn, make_batch, numpy_batchify
+from .batchify import BatchMaker, default_batchify_fn, numpy_batchify
 from .shared import Inbox, Outbox
 
 
@@ -40,16 +40,14 @@ class ThreadPool:
     """Worker threads of this process."""
 
     def __init__(self, num_workers, dataset, batchify):
-        self._dataset, self._batchify = dataset, batchify
+        self._make = BatchMaker(dataset, batchify)
         self._pool = ThreadPoolExecutor(
             num_workers, "plait-data", set_np, (is_np_shape(), is_np_array())
         )
 
-    def submit(self, indices, seed):
-        """Starts a batch. Threads share the process's generators, so `seed` is not
-        used.
-        """
-        return self._pool.submit(make_batch, self._dataset, indices, self._batchify)
+    def submit(self, indices, place):
+        """Starts a batch."""
+        return self._pool.submit(self._make, indices, place)
 
     def result(self, ticket, timeout):
         """The batch; its exception is raised here."""
@@ -86,12 +84,12 @@ class ProcessPool:
         for number in range(num_workers):
             self._workers.append(_Worker(context, number, dataset, batchify))
 
-    def submit(self, indices, seed):
+    def submit(self, indices, place):
         """Gives a batch to the worker with the fewest."""
         with self._lock:
             self._tickets += 1
             worker = min(self._workers, key=lambda w: len(w.tickets))
-            worker.send((self._tickets, indices, seed))
+            worker.send((self._tickets, indices, place))
             return self._tickets
 
     def result(self, ticket, timeout):
@@ -204,16 +202,17 @@ def _serve(pipe, dataset, batchify, np_shape, np_array):
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
     set_np(shape=np_shape, array=np_array)
     outbox = Outbox(pipe)
+    make = BatchMaker(dataset, batchify)
     while True:
         try:
             task, free = pipe.recv()
             if task is None:
                 return
             outbox.release(free)
-            ticket, indices, seed = task
+            ticket, indices, place = task
             try:
-                _seed(seed)
-                content = outbox.pack(make_batch(dataset, indices, batchify))
+                _seed(place.batch_seed())
+                content = outbox.pack(make(indices, place))
             except Exception as e:
                 pipe.send((ticket, False, _portable(e)))
                 continue

@@ -185,6 +185,19 @@ class ImageRecordDataset(dataset.RecordFileDataset):
             return self._transform(picture, header.label)
         return picture, header.label
 
+    def _source(self):
+        if (
+            self._transform is not None
+            or self._flag not in (0, 1)
+            or type(self).__getitem__ is not ImageRecordDataset.__getitem__
+        ):
+            return None
+        from ..sources import RecordSource
+
+        record = self._record
+        offsets = [record.idx[key] for key in record.keys]
+        return RecordSource(self.filename, offsets, self._flag)
+
 
 class ImageFolderDataset(dataset.Dataset):
     """Images in one folder for each class: root/<class>/<image>; labels by sorted
@@ -231,6 +244,17 @@ class ImageFolderDataset(dataset.Dataset):
             if self._transform is None
             else self._transform(picture, label)
         )
+
+    def _source(self):
+        if (
+            self._transform is not None
+            or self._flag not in (0, 1)
+            or type(self).__getitem__ is not ImageFolderDataset.__getitem__
+        ):
+            return None
+        from ..sources import FileSource
+
+        return FileSource(self.items, self._flag)
 
     def __len__(self):
         return len(self.items)

@@ -3,12 +3,12 @@ front allowed.
 """
 
 import math
-import random
 
 import numpy as np
 
 from .... import _plait
 from ....error import MXNetValueError
+from .. import chance
 
 _GRAY = np.array([0.299, 0.587, 0.114], np.float32)
 # Principal axes of the colours of natural images.
@@ -43,7 +43,7 @@ def choose_interp(interp, old, new):
         if new[0] > old[0] and new[1] > old[1]:
             return 2
         return 3 if new[0] < old[0] and new[1] < old[1] else 1
-    return random.randint(0, 4) if interp == 10 else interp
+    return chance.current().whole(0, 4) if interp == 10 else interp
 
 
 def resize(image, size, keep_ratio=False, interp=1):
@@ -112,13 +112,14 @@ def random_resized_crop(image, size, area, ratio, interp=1):
     misses.
     """
     height, width = image.shape[-3:-1]
+    draw = chance.current()
     for _ in range(10):
-        wanted = random.uniform(*area) * height * width
-        aspect = math.exp(random.uniform(math.log(ratio[0]), math.log(ratio[1])))
+        wanted = draw.uniform(*area) * height * width
+        aspect = chance.log_uniform(*ratio)
         w = int(round(math.sqrt(wanted * aspect)))
         h = int(round(math.sqrt(wanted / aspect)))
         if 0 < w <= width and 0 < h <= height:
-            x, y = random.randint(0, width - w), random.randint(0, height - h)
+            x, y = draw.whole(0, width - w), draw.whole(0, height - h)
             return resize(crop(image, x, y, w, h), size, False, interp)
     return center_crop(image, size, interp)
 
@@ -159,8 +160,9 @@ def lighting(image, alpha):
     """A random shift along the principal axes of colours, of standard deviation
     `alpha`.
     """
+    draw = chance.current()
     shift = _EIGENVECTORS @ (
-        _EIGENVALUES * np.random.normal(0, alpha, 3).astype(np.float32)
+        _EIGENVALUES * np.array([alpha * draw.normal() for _ in range(3)], np.float32)
     )
     scale = 1.0 if image.dtype.kind in "iu" else 1 / 255.0
     return like(image.astype(np.float32) + shift * np.float32(scale), image)

@@ -1,10 +1,11 @@
 """Transforms of images: blocks from an image (height, width, channels) to another.
 
 ToTensor and Normalize use array operators; the others compute on NumPy arrays.
-Randomness comes from NumPy's and Python's global generators.
+Random numbers come from chance.current(): NumPy's global generator, or in a DataLoader
+the sample's own. _step() describes a transform for C++ (SampleMaker).
 """
 
-import random
+import math
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from ....base import numeric_types
 from ....error import MXNetValueError
 from ...block import Block, HybridBlock
 from ...nn import HybridSequential, Sequential
+from .. import chance
 from . import pixels
 
 __all__ = [
@@ -135,6 +137,11 @@ def _pair(size):
     return (size, size) if isinstance(size, numeric_types) else tuple(size)
 
 
+def _size_of_step(size):
+    width, height = size
+    return {"width": int(width), "height": int(height)}
+
+
 def _check_float(x):
     if np.dtype(x.dtype) != np.float32:
         raise TypeError(
@@ -173,10 +180,12 @@ class RandomRotation(_Pixels):
         self._rotate_with_proba = rotate_with_proba
 
     def _pixels(self, image):
-        if np.random.random() > self._rotate_with_proba:
+        if chance.current().unit() > self._rotate_with_proba:
             return image
         _check_float(image)
-        return pixels.rotate(image, np.random.uniform(*self._limits), *self._zoom)
+        return pixels.rotate(
+            image, chance.current().uniform(*self._limits), *self._zoom
+        )
 
 
 class RandomResizedCrop(_Pixels):
@@ -194,6 +203,20 @@ class RandomResizedCrop(_Pixels):
     def _pixels(self, image):
         return pixels.random_resized_crop(image, *self._args)
 
+    def _step(self):
+        size, scale, ratio, interpolation = self._args
+        if min(ratio) <= 0:
+            return None
+        return {
+            "kind": "random_resized_crop",
+            **_size_of_step(size),
+            "interpolation": interpolation,
+            "min_area": float(scale[0]),
+            "max_area": float(scale[1]),
+            "min_log_ratio": math.log(ratio[0]),
+            "max_log_ratio": math.log(ratio[1]),
+        }
+
 
 class CropResize(_Pixels):
     """The rectangle at (x, y), resized where `size` is given."""
@@ -210,6 +233,18 @@ class CropResize(_Pixels):
             return part
         return pixels.resize(part, self._size, False, self._interpolation)
 
+    def _step(self):
+        x, y, width, height = self._rectangle
+        return {
+            "kind": "crop",
+            "x": x,
+            "y": y,
+            "part_width": width,
+            "part_height": height,
+            **(_size_of_step(_pair(self._size)) if self._size else {}),
+            "interpolation": self._interpolation,
+        }
+
 
 class CenterCrop(_Pixels):
     """The middle, of `size` (width, height)."""
@@ -220,6 +255,14 @@ class CenterCrop(_Pixels):
 
     def _pixels(self, image):
         return pixels.center_crop(image, *self._args)
+
+    def _step(self):
+        size, interpolation = self._args
+        return {
+            "kind": "center_crop",
+            **_size_of_step(size),
+            "interpolation": interpolation,
+        }
 
 
 class Resize(_Pixels):
@@ -234,19 +277,35 @@ class Resize(_Pixels):
     def _pixels(self, image):
         return pixels.resize(image, *self._args)
 
+    def _step(self):
+        size, keep_ratio, interpolation = self._args
+        whole = isinstance(size, (int, np.integer))
+        return {
+            "kind": "resize",
+            **_size_of_step(_pair(size)),
+            "keep_ratio": bool(keep_ratio and whole),
+            "interpolation": interpolation,
+        }
+
 
 class RandomFlipLeftRight(_Pixels):
     """Mirrors left and right, every other time at random."""
 
     def _pixels(self, image):
-        return image[..., ::-1, :] if np.random.random() < 0.5 else image
+        return image[..., ::-1, :] if chance.current().unit() < 0.5 else image
+
+    def _step(self):
+        return {"kind": "flip_left_right"}
 
 
 class RandomFlipTopBottom(_Pixels):
     """Mirrors top and bottom, every other time at random."""
 
     def _pixels(self, image):
-        return image[..., ::-1, :, :] if np.random.random() < 0.5 else image
+        return image[..., ::-1, :, :] if chance.current().unit() < 0.5 else image
+
+    def _step(self):
+        return {"kind": "flip_top_bottom"}
 
 
 class _Jitter(_Pixels):
@@ -259,7 +318,7 @@ class _Jitter(_Pixels):
         self._limits = (max(0, 1 - amount), 1 + amount)
 
     def _pixels(self, image):
-        return type(self)._change(image, np.random.uniform(*self._limits))
+        return type(self)._change(image, chance.current().uniform(*self._limits))
 
 
 class RandomBrightness(_Jitter):
@@ -312,7 +371,7 @@ class RandomColorJitter(_Pixels):
         self._steps = [kind(amount)._pixels for kind, amount in jitters if amount > 0]
 
     def _pixels(self, image):
-        for step in random.sample(self._steps, len(self._steps)):
+        for step in chance.shuffled(self._steps):
             image = step(image)
         return image
 
@@ -337,8 +396,21 @@ class RandomApply(Sequential):
         self.p = p
 
     def forward(self, x):
-        return x if self.p < random.random() else self.transforms(x)
+        return x if self.p < chance.current().unit() else self.transforms(x)
 
 
 class HybridRandomApply(RandomApply):
     """Applies a transform with probability p."""
+
+
+# Those that C++ can do, by _step().
+STEPS = frozenset(
+    (
+        Resize,
+        CropResize,
+        CenterCrop,
+        RandomResizedCrop,
+        RandomFlipLeftRight,
+        RandomFlipTopBottom,
+    )
+)
