@@ -45,6 +45,11 @@ add_test(NAME CApi.WorksFromC COMMAND c_test ${CMAKE_BINARY_DIR})
 set_tests_properties(CApi.WorksFromC PROPERTIES LABELS capi TIMEOUT 120)
 add_dependencies(plait_tests c_test)
 
+# One rank of a job, which tests/distributed starts under mpirun.
+add_executable(transport_check tests/distributed/transport_check.cc)
+target_link_libraries(transport_check PRIVATE plait plait_flags)
+add_dependencies(plait_tests transport_check)
+
 # docs/options.md is what the options table says; the test fails where it is stale.
 add_executable(options_doc tools/options_doc.cc)
 target_link_libraries(options_doc PRIVATE plait plait_flags)

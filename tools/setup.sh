@@ -10,7 +10,8 @@ cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
 packages="cmake ninja-build ccache libdnnl-dev ocl-icd-opencl-dev libhwy-dev
   nlohmann-json3-dev libjpeg62-turbo-dev libpng-dev libwebp-dev libgtest-dev
-  libgmock-dev clang-format-14 dataset-fashion-mnist"
+  libgmock-dev clang-format-14 dataset-fashion-mnist
+  libopenmpi-dev openmpi-bin"
 [ "${1:-}" != ci ] || packages="$packages clang-14"
 
 fail() {

@@ -47,6 +47,20 @@ constexpr std::array<OptionInfo, kCount> kTable = {{
      "timed "
      "when a problem comes for the first time; measure:FILE also reads earlier choices "
      "from FILE and adds the new ones."},
+    {"PLAIT_MPI", nullptr, "auto",
+     "The MPI between the processes of a job: openmpi, mpich, or the path of a "
+     "plug-in; "
+     "auto: that whose launcher started the process; off: each process is alone."},
+    {"PLAIT_HEARTBEAT", nullptr, "30",
+     "Seconds without a sign of life after which a process of a job is held to be "
+     "lost; "
+     "0: that is not watched."},
+    {"OMPI_COMM_WORLD_SIZE", nullptr, "",
+     "Processes of the job; set by mpirun of Open MPI."},
+    {"PMI_SIZE", nullptr, "",
+     "Processes of the job; set by mpiexec of MPICH and by srun --mpi=pmi2."},
+    {"PMIX_RANK", nullptr, "", "This process's number; set by srun --mpi=pmix."},
+    {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "", "Processes of the job; set by srun."},
 }};
 
 std::string Read(const OptionInfo& info) {

@@ -26,6 +26,12 @@ enum class Option : uint8_t {
   kDisable,      // PLAIT_DISABLE: passes that are left out, by name
   kRecompute,    // PLAIT_RECOMPUTE: bytes that training may keep between the parts
   kConv,         // PLAIT_CONV: auto | direct | winograd | gemm | measure[:FILE]
+  kMpi,          // PLAIT_MPI: auto | openmpi | mpich | off | a plug-in's path
+  kHeartbeat,    // PLAIT_HEARTBEAT: seconds after which a silent rank is lost
+  kOpenMpiSize,  // set by Open MPI's mpirun
+  kPmiSize,      // set by MPICH's mpiexec, and by srun --mpi=pmi2
+  kPmixRank,     // set by srun --mpi=pmix
+  kSlurmTasks,   // set by srun
   kCount,
 };
 

@@ -1,0 +1,341 @@
+"""plait-run: starts one script as several processes (ranks) that train together.
+
+    plait-run -n 4 [--hostfile FILE] [--restarts N] script.py [arguments]
+
+A thin layer over Open MPI's mpirun: each rank gets its share of the cores of its
+machine, what ranks print is marked with their number, and a job that has failed can be
+started again, from the checkpoint that the script reads. `mpirun` and `srun` start the
+same scripts as well. The arguments of MXNet's tools/launch.py are understood.
+
+This file stands for itself: in the ranks it runs before the package is imported.
+"""
+
+import argparse
+import ctypes
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+MARK = "\x1eplait-run ended "  # a line of a rank's supervisor, not of the script
+FORWARDED = ("PLAIT_", "MXNET_", "OMP_", "DMLC_", "PYTHON", "LD_LIBRARY_PATH", "PATH")
+HIDDEN = re.compile(
+    r"^\[[^\]]*\] PMIX ERROR: .* in file .*pmix_event_notification\.c at line \d+$"
+)
+
+
+def parser():
+    p = argparse.ArgumentParser(
+        prog="plait-run",
+        description="Starts a script as several processes that train together.",
+    )
+    p.add_argument(
+        "-n", "--num-workers", type=int, required=True, metavar="N", help="processes"
+    )
+    p.add_argument(
+        "-H",
+        "--hostfile",
+        metavar="FILE",
+        help="machines, one a line: NAME or NAME slots=COUNT; default: this one",
+    )
+    p.add_argument(
+        "--restarts",
+        type=int,
+        default=0,
+        metavar="N",
+        help="start a failed job again up to N times; PLAIT_RESTART counts them",
+    )
+    p.add_argument(
+        "--grace",
+        type=float,
+        default=30,
+        metavar="SECONDS",
+        help="after a failure the other ranks have this long to end (default 30)",
+    )
+    p.add_argument(
+        "--heartbeat",
+        type=float,
+        metavar="SECONDS",
+        help="a rank that is silent for this long is lost (PLAIT_HEARTBEAT, 30)",
+    )
+    p.add_argument(
+        "--threads",
+        type=int,
+        metavar="T",
+        help="threads of each rank (default: its share of its machine's cores)",
+    )
+    p.add_argument(
+        "--no-bind", action="store_true", help="let every rank use all the cores"
+    )
+    p.add_argument(
+        "--no-prefix", action="store_true", help="do not mark output with the rank"
+    )
+    p.add_argument(
+        "--env", action="append", default=[], metavar="NAME=VALUE", help="for all ranks"
+    )
+    p.add_argument(
+        "--mpirun-args",
+        default="",
+        metavar="ARGS",
+        help="more arguments of mpirun, in one word",
+    )
+    old = p.add_argument_group("understood as MXNet's launch.py has them")
+    old.add_argument(
+        "-s", "--num-servers", type=int, help="ignored: every rank is also a server"
+    )
+    old.add_argument(
+        "--launcher", default="mpi", choices=["local", "ssh", "mpi", "sge", "yarn"]
+    )
+    old.add_argument("--env-worker", action="append", default=[], metavar="NAME:VALUE")
+    old.add_argument("--env-server", action="append", default=[], metavar="NAME:VALUE")
+    old.add_argument("--sync-dst-dir", help="not done: use a shared folder")
+    old.add_argument("--p3", action="store_true", help="ignored: order is by priority")
+    p.add_argument("command", nargs=argparse.REMAINDER, help="script.py, or a command")
+    return p
+
+
+def command_of(words):
+    """The program and its arguments: a script is run by this interpreter."""
+    if words and words[0] == "--":
+        words = words[1:]
+    if not words:
+        raise SystemExit("plait-run: no script was given")
+    if words[0].endswith(".py"):
+        return [sys.executable, *words]
+    return words
+
+
+# In each rank: a supervisor that mpirun starts, and that starts the script.
+
+
+def cores():
+    """The CPUs that this process may use; those that share a core stand together."""
+
+    def place(cpu):
+        folder = f"/sys/devices/system/cpu/cpu{cpu}/topology/"
+        try:
+            with open(folder + "physical_package_id") as package:
+                with open(folder + "core_id") as core:
+                    return int(package.read()), int(core.read()), cpu
+        except (OSError, ValueError):
+            return 0, cpu, cpu
+
+    return sorted(os.sched_getaffinity(0), key=place)
+
+
+def share(all_cores, index, count):
+    """The cores of the index-th of `count` ranks on one machine; all when too few."""
+    if count > len(all_cores):
+        return all_cores
+    return all_cores[
+        index * len(all_cores) // count : (index + 1) * len(all_cores) // count
+    ]
+
+
+def prepare(threads, bind):
+    """Binds this process to its share of the cores, and says how many threads."""
+    index = int(os.environ.get("OMPI_COMM_WORLD_LOCAL_RANK", "0"))
+    count = int(os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE", "1"))
+    everything = cores()
+    mine = share(everything, index, count)
+    if bind and mine != everything:
+        os.sched_setaffinity(0, mine)
+    fair = 1 if count > len(everything) else len(mine)
+    os.environ.setdefault("OMP_NUM_THREADS", str(threads or fair))
+
+
+def die_with(parent):
+    """Makes the system kill this process when its parent ends."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def supervise(command, threads, bind):
+    """Runs the script, and tells plait-run by a line how it has ended."""
+    prepare(threads, bind)
+    me = os.getpid()
+    script = subprocess.Popen(command, preexec_fn=lambda: die_with(me))
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, lambda n, _: script.send_signal(n))
+    status = script.wait()
+    print(f"{MARK}{status}", flush=True)
+    # mpirun with --enable-recovery makes nothing of it; plait-run reads the line.
+    return 0
+
+
+# In plait-run.
+
+
+class Output:
+    """Passes on what ranks print, line by line, and collects how they ended."""
+
+    # mpirun puts it before each piece that it has read of a rank, also within a line.
+    TAG = re.compile(r"\[\d+,(\d+)\]<(?:stdout|stderr|stddiag)>:")
+
+    def __init__(self, prefix):
+        self.prefix = prefix
+        self.ended = {}
+        self.lock = threading.Lock()
+
+    def read(self, stream, to):
+        begun = {}  # rank: the start of a line
+        for line in stream:
+            own, *pieces = self.TAG.split(line)
+            if own and not HIDDEN.match(own.rstrip("\n")):
+                self.write(None, own, to)
+            for rank, text in zip(map(int, pieces[::2]), pieces[1::2]):
+                begun[rank] = begun.get(rank, "") + text
+                if begun[rank].endswith("\n"):
+                    self.take(rank, begun.pop(rank), to)
+        for rank, text in begun.items():
+            self.take(rank, text + "\n", to)
+
+    def take(self, rank, line, to):
+        text, mark, status = line.partition(MARK)
+        if HIDDEN.match(line.rstrip("\n")):
+            return
+        if text:
+            self.write(rank, text if text.endswith("\n") else text + "\n", to)
+        if mark:
+            with self.lock:
+                self.ended[rank] = int(status)
+
+    def write(self, rank, text, to):
+        prefix = f"[{rank}] " if self.prefix and rank is not None else ""
+        with self.lock:
+            to.write(prefix + text)
+            to.flush()
+
+    def failures(self):
+        with self.lock:
+            return {rank: code for rank, code in self.ended.items() if code != 0}
+
+
+def mpirun_of(options, restart):
+    """The command line of mpirun, and its environment."""
+    mpirun = shutil.which("mpirun.openmpi") or shutil.which("mpirun")
+    if mpirun is None:
+        raise SystemExit(
+            "plait-run: mpirun was not found; Open MPI has it (Debian: openmpi-bin)"
+        )
+    environment = dict(os.environ, PLAIT_RESTART=str(restart))
+    environment.setdefault("PYTHONUNBUFFERED", "1")
+    for pair in options.env + options.env_worker:
+        name, _, value = pair.replace(":", "=", 1).partition("=")
+        environment[name] = value
+    if options.heartbeat is not None:
+        environment["PLAIT_HEARTBEAT"] = str(options.heartbeat)
+    words = [mpirun, "-n", str(options.num_workers), "--tag-output"]
+    words += ["--enable-recovery", "--bind-to", "none", "--oversubscribe"]
+    if os.geteuid() == 0:
+        environment["OMPI_ALLOW_RUN_AS_ROOT"] = "1"
+        environment["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
+    if options.hostfile:
+        words += ["--hostfile", options.hostfile]
+        named = {p.replace(":", "=", 1).split("=")[0] for p in options.env_worker}
+        named |= {p.replace(":", "=", 1).split("=")[0] for p in options.env}
+        for name in sorted(environment):
+            if name.startswith(FORWARDED) or name in named:
+                words += ["-x", name]
+    words += options.mpirun_args.split()
+    # -I: this folder has modules that are named like the standard library's.
+    words += [sys.executable, "-I", os.path.abspath(__file__), "--supervise"]
+    words += [str(options.threads or 0), "0" if options.no_bind else "1", "--"]
+    return words + command_of(options.command), environment
+
+
+def stop(job):
+    """Ends mpirun, and with it all ranks: their supervisors take the scripts along."""
+    for number, patience in ((signal.SIGTERM, 10), (signal.SIGKILL, 10)):
+        if job.poll() is None:
+            job.send_signal(number)
+            try:
+                job.wait(patience)
+            except subprocess.TimeoutExpired:
+                continue
+    return job.wait()
+
+
+def run_once(options, restart):
+    """0 when all ranks ended well; else a status for the shell."""
+    words, environment = mpirun_of(options, restart)
+    output = Output(not options.no_prefix)
+    job = subprocess.Popen(
+        words,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+    )
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda n, _: sys.exit(128 + n))
+    readers = [
+        threading.Thread(target=output.read, args=pair, daemon=True)
+        for pair in ((job.stdout, sys.stdout), (job.stderr, sys.stderr))
+    ]
+    for reader in readers:
+        reader.start()
+    failed_at = None
+    try:
+        while job.poll() is None:
+            time.sleep(0.05)
+            if failed_at is None and output.failures():
+                failed_at = time.monotonic()
+            if failed_at is not None and time.monotonic() - failed_at > options.grace:
+                stop(job)
+    finally:
+        stop(job)
+    for reader in readers:
+        reader.join(10)
+    return status_of(output, options.num_workers, job.returncode)
+
+
+def status_of(output, count, mpirun_status):
+    """Of the job; says which ranks failed and how."""
+    for rank, code in sorted(output.failures().items()):
+        how = f"signal {-code}" if code < 0 else f"status {code}"
+        print(f"plait-run: rank {rank} ended with {how}", file=sys.stderr)
+    silent = [rank for rank in range(count) if rank not in output.ended]
+    if silent:
+        print(f"plait-run: ranks that did not end: {silent}", file=sys.stderr)
+    for code in output.failures().values():
+        return 128 - code if code < 0 else code
+    return (mpirun_status or 1) if silent else 0
+
+
+def main(arguments=None):
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["--supervise"]:
+        threads, bind, _, *command = arguments[1:]
+        return supervise(command, int(threads), bind == "1")
+    options = parser().parse_args(arguments)
+    if options.num_workers < 1:
+        raise SystemExit("plait-run: -n must be at least 1")
+    if options.launcher in ("sge", "yarn"):
+        raise SystemExit(
+            f"plait-run: --launcher {options.launcher} is not there; start "
+            "plait-run (or srun) inside a job of the scheduler"
+        )
+    command_of(options.command)
+    for restart in range(options.restarts + 1):
+        status = run_once(options, restart)
+        if status == 0:
+            break
+        if restart < options.restarts:
+            print(
+                f"plait-run: starting again ({restart + 1} of {options.restarts})",
+                file=sys.stderr,
+                flush=True,
+            )
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

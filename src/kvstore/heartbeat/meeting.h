@@ -1,0 +1,39 @@
+// Meet: the connections between a rank and its neighbours, made once at the start.
+
+#ifndef PLAIT_KVSTORE_HEARTBEAT_MEETING_H_
+#define PLAIT_KVSTORE_HEARTBEAT_MEETING_H_
+
+#include <chrono>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kvstore/heartbeat/link.h"
+
+namespace plait {
+
+// A port on all interfaces, chosen by the system.
+struct Listener {
+  Listener();
+  ~Listener();
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+
+  int fd = -1;
+  uint16_t port = 0;
+};
+
+// The ranks that `rank` watches: those 1, 2, 4, ... before and after it. So a rank has
+// few connections in a large job, and the job stays connected when some are lost.
+std::vector<int> Neighbours(int rank, int size);
+
+// Connections to all neighbours, in their order, each with its Hello exchanged. The
+// higher rank of two calls the lower. What a stranger sends is thrown away with its
+// connection. Throws kRuntime at the deadline, or when a neighbour cannot be reached.
+std::vector<std::unique_ptr<Link>> Meet(int rank, std::span<const Contact> contacts,
+                                        const Listener& listener,
+                                        std::chrono::milliseconds most);
+
+}  // namespace plait
+
+#endif  // PLAIT_KVSTORE_HEARTBEAT_MEETING_H_

@@ -1,0 +1,168 @@
+// MpiCommunicator: messages by MPI, faults by heartbeats.
+
+#include "kvstore/mpi/mpi_communicator.h"
+
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+
+namespace plait {
+namespace {
+
+struct MpiRequest final : Communicator::Request {
+  PlaitMpiRequest bits{};
+  int other = 0;
+};
+
+std::string Peer(int rank) {
+  return "rank " + std::to_string(rank);
+}
+
+}  // namespace
+
+MpiCommunicator::MpiCommunicator(const PlaitMpi& mpi, int expected,
+                                 std::chrono::milliseconds timeout)
+    : mpi_(mpi) {
+  char error[kPlaitMpiError] = "";
+  Check(mpi_.start(&rank_, &size_, error) == 0, ErrorKind::kRuntime,
+        "kvstore: ", mpi_.name, " did not start: ", error);
+  Check(size_ == expected, ErrorKind::kRuntime, "kvstore: the launcher started ",
+        expected, " processes, but ", mpi_.name, " counts ", size_,
+        "; the launcher of another MPI was used (PLAIT_MPI=openmpi or mpich chooses)");
+  heartbeats_ = std::make_unique<Heartbeats>(rank_, Heartbeats::Times{timeout});
+  const Contact mine = heartbeats_->Open();
+  std::vector<Contact> all(size_);
+  Check(mpi_.gather(&mine, sizeof(mine), all.data(), error) == 0, ErrorKind::kRuntime,
+        "kvstore: ", mpi_.name, " cannot reach all ranks: ", error);
+  heartbeats_->Start(std::move(all), [this] { Wake(); });
+}
+
+void MpiCommunicator::CheckUsable() const {
+  if (heartbeats_->faulty()) [[unlikely]]
+    Fail(ErrorKind::kIo, heartbeats_->fault());
+  Check(!closed_, ErrorKind::kRuntime, "kvstore: the job has ended in this process");
+}
+
+void MpiCommunicator::CheckPeer(int rank, int tag, size_t bytes) const {
+  Check(rank >= 0 && rank < size_ && rank != rank_, ErrorKind::kIndex,
+        "kvstore: message between rank ", rank_, " and rank ", rank,
+        "; another rank of ", size_, " was expected");
+  Check(tag >= 0 && tag <= kMostTag && bytes <= kMostBytes, ErrorKind::kIndex,
+        "kvstore: message of ", bytes, " bytes with tag ", tag, "; at most ",
+        kMostBytes, " and ", kMostTag, " were expected");
+}
+
+void MpiCommunicator::Break(const char* call, int rank, const char* error) {
+  heartbeats_->Tell(rank, Peer(rank) + ": " + mpi_.name + " failed to " + call +
+                              " (on " + Peer(rank_) + "): " + error);
+  Fail(ErrorKind::kIo, heartbeats_->fault());
+}
+
+Communicator::RequestPtr MpiCommunicator::Send(int to, int tag, const void* data,
+                                               size_t bytes) {
+  CheckPeer(to, tag, bytes);
+  auto request = std::make_unique<MpiRequest>();
+  request->other = to;
+  char error[kPlaitMpiError] = "";
+  std::lock_guard lock(calls_);
+  CheckUsable();
+  if (mpi_.send(to, tag, data, bytes, &request->bits, error)) Break("send", to, error);
+  return request;
+}
+
+Communicator::RequestPtr MpiCommunicator::Receive(int from, int tag, void* data,
+                                                  size_t bytes) {
+  CheckPeer(from, tag, bytes);
+  auto request = std::make_unique<MpiRequest>();
+  request->other = from;
+  char error[kPlaitMpiError] = "";
+  std::lock_guard lock(calls_);
+  CheckUsable();
+  if (mpi_.receive(from, tag, data, bytes, &request->bits, error)) {
+    Break("receive", from, error);
+  }
+  return request;
+}
+
+std::optional<Communicator::Arrival> MpiCommunicator::Probe(int tag) {
+  Arrival arrival;
+  int found = 0;
+  char error[kPlaitMpiError] = "";
+  std::lock_guard lock(calls_);
+  CheckUsable();
+  if (mpi_.probe(tag, &found, &arrival.from, &arrival.bytes, error)) {
+    Break("look for messages", rank_, error);
+  }
+  return found ? std::optional(arrival) : std::nullopt;
+}
+
+bool MpiCommunicator::Test(Request& request, size_t* received) {
+  auto& mine = static_cast<MpiRequest&>(request);
+  int done = 0;
+  size_t bytes = 0;
+  char error[kPlaitMpiError] = "";
+  std::lock_guard lock(calls_);
+  CheckUsable();
+  const int failed = mpi_.test(&mine.bits, &done, &bytes, error);
+  Check(failed != kPlaitMpiTooLong, ErrorKind::kIo, "kvstore: the message of ",
+        Peer(mine.other), " is longer than was expected");
+  if (failed) Break("pass a message", mine.other, error);
+  if (done && received != nullptr) *received = bytes;
+  return done != 0;
+}
+
+void MpiCommunicator::Idle(std::chrono::microseconds most) {
+  std::unique_lock lock(rest_);
+  rested_.wait_for(lock, most, [this] { return woken_; });
+  woken_ = false;
+}
+
+void MpiCommunicator::Wake() {
+  {
+    std::lock_guard lock(rest_);
+    woken_ = true;
+  }
+  rested_.notify_one();
+}
+
+void MpiCommunicator::Abort(const std::string& text) {
+  heartbeats_->Tell(rank_, Peer(rank_) + ": " + text);
+}
+
+bool MpiCommunicator::AwaitBarrier() {
+  PlaitMpiRequest request;
+  char error[kPlaitMpiError] = "";
+  int done = 0;
+  size_t unused = 0;
+  {
+    std::lock_guard lock(calls_);
+    if (heartbeats_->faulty() || mpi_.barrier(&request, error)) return false;
+  }
+  auto rest = std::chrono::microseconds(20);
+  while (!done) {
+    {
+      std::lock_guard lock(calls_);
+      if (heartbeats_->faulty() || mpi_.test(&request, &done, &unused, error)) {
+        return false;
+      }
+    }
+    if (!done) std::this_thread::sleep_for(rest);
+    rest = std::min(rest * 2, std::chrono::microseconds(5000));
+  }
+  return true;
+}
+
+bool MpiCommunicator::Close() {
+  const bool whole = AwaitBarrier();
+  {
+    std::lock_guard lock(calls_);
+    closed_ = true;
+    if (whole) mpi_.finish();
+  }
+  heartbeats_->Leave();
+  return whole;
+}
+
+}  // namespace plait

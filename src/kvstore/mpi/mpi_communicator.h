@@ -1,0 +1,64 @@
+// MpiCommunicator: a Communicator over the table of an MPI plug-in, with heartbeats.
+//
+// After a fault MPI is not called again: a send to a lost rank may never return.
+
+#ifndef PLAIT_KVSTORE_MPI_MPI_COMMUNICATOR_H_
+#define PLAIT_KVSTORE_MPI_MPI_COMMUNICATOR_H_
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "kvstore/heartbeat/heartbeats.h"
+#include "kvstore/mpi/plugin.h"
+#include "kvstore/transport.h"
+
+namespace plait {
+
+class MpiCommunicator final : public Communicator {
+ public:
+  // Starts MPI and the heartbeats; waits for the other ranks. `expected` is the number
+  // of ranks that the launcher has announced. Throws kRuntime.
+  MpiCommunicator(const PlaitMpi& mpi, int expected, std::chrono::milliseconds timeout);
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  RequestPtr Send(int to, int tag, const void* data, size_t bytes) override;
+  RequestPtr Receive(int from, int tag, void* data, size_t bytes) override;
+  std::optional<Arrival> Probe(int tag) override;
+  bool Test(Request& request, size_t* received) override;
+  void Idle(std::chrono::microseconds most) override;
+  void Wake() override;
+  std::string fault() const override { return heartbeats_->fault(); }
+  void Abort(const std::string& text) override;
+
+  // Waits for all ranks to call it, then ends MPI; calls throw from then on. False when
+  // a fault came before that: MPI is then left as it is, and the process must leave by
+  // _exit, as what MPI runs at the end of a process may wait for the lost rank.
+  bool Close();
+  // In the child of a fork.
+  void CloseInChild() { heartbeats_->CloseInChild(); }
+
+ private:
+  void CheckUsable() const;
+  void CheckPeer(int rank, int tag, size_t bytes) const;
+  // Makes a failed call of MPI a fault of the job, and throws it.
+  [[noreturn]] void Break(const char* call, int rank, const char* error);
+  bool AwaitBarrier();
+
+  const PlaitMpi& mpi_;
+  int rank_ = 0;
+  int size_ = 1;
+  std::unique_ptr<Heartbeats> heartbeats_;
+  std::mutex calls_;  // one call of MPI at a time
+  bool closed_ = false;
+
+  std::mutex rest_;
+  std::condition_variable rested_;
+  bool woken_ = false;  // guarded by rest_
+};
+
+}  // namespace plait
+
+#endif  // PLAIT_KVSTORE_MPI_MPI_COMMUNICATOR_H_

@@ -1,0 +1,203 @@
+// The calls of one MPI, behind the table of plugin.h. Only calls that do not wait are
+// used once MPI has started: ranks may share cores, and MPI spins where it waits.
+
+#include "kvstore/mpi/plugin.h"
+
+#include <mpi.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+namespace {
+
+static_assert(sizeof(MPI_Request) <= sizeof(PlaitMpiRequest));
+
+// A communicator of our own: tags of other users of MPI cannot meet ours.
+MPI_Comm world = MPI_COMM_NULL;
+bool started_here = false;
+
+void Say(char* error, const char* text) {
+  std::strncpy(error, text, kPlaitMpiError - 1);
+  error[kPlaitMpiError - 1] = '\0';
+}
+
+int Report(int code, char* error) {
+  if (code == MPI_SUCCESS) return 0;
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  Say(error, text);
+  return 1;
+}
+
+PlaitMpiRequest Pack(MPI_Request request) {
+  PlaitMpiRequest packed{};
+  std::memcpy(&packed.bits, &request, sizeof(request));
+  return packed;
+}
+
+MPI_Request Unpack(const PlaitMpiRequest& packed) {
+  MPI_Request request;
+  std::memcpy(&request, &packed.bits, sizeof(request));
+  return request;
+}
+
+// Until the request is done, with longer and longer rests.
+int Await(MPI_Request* request, char* error) {
+  useconds_t rest = 10;
+  for (int done = 0;;) {
+    if (int failed = Report(MPI_Test(request, &done, MPI_STATUS_IGNORE), error)) {
+      return failed;
+    }
+    if (done) return 0;
+    usleep(rest);
+    rest = std::min<useconds_t>(rest * 2, 2000);
+  }
+}
+
+// Settings of Open MPI that the user has not made. MPI_Finalize waits inside MPI and
+// must leave the core to others; a fork by a data loader is no reason for a warning.
+void Prepare() {
+  setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+  setenv("OMPI_MCA_mpi_warn_on_fork", "0", 0);
+}
+
+int CheckTags(char* error) {
+  int* most = nullptr;
+  int known = 0;
+  MPI_Comm_get_attr(world, MPI_TAG_UB, &most, &known);
+  if (known && *most >= (1 << 20) - 1) return 0;
+  Say(error, "this MPI has too few tags; at least 2^20 are needed");
+  return 1;
+}
+
+int Start(int* rank, int* size, char* error) {
+  int running = 0, over = 0, level = 0;
+  MPI_Initialized(&running);
+  MPI_Finalized(&over);
+  if (over) {
+    Say(error, "MPI has already ended in this process");
+    return 1;
+  }
+  if (running) {
+    MPI_Query_thread(&level);
+  } else {
+    Prepare();
+    if (int failed = Report(
+            MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level), error)) {
+      return failed;
+    }
+    started_here = true;
+  }
+  if (level < MPI_THREAD_SERIALIZED) {
+    Say(error, "MPI was started for one thread only; MPI_THREAD_SERIALIZED is needed");
+    return 1;
+  }
+  if (int failed = Report(MPI_Comm_dup(MPI_COMM_WORLD, &world), error)) return failed;
+  MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
+  MPI_Comm_rank(world, rank);
+  MPI_Comm_size(world, size);
+  return CheckTags(error);
+}
+
+int Gather(const void* mine, size_t bytes, void* all, char* error) {
+  MPI_Request request;
+  const int count = static_cast<int>(bytes);
+  if (int failed = Report(
+          MPI_Iallgather(mine, count, MPI_BYTE, all, count, MPI_BYTE, world, &request),
+          error)) {
+    return failed;
+  }
+  return Await(&request, error);
+}
+
+int Send(int to, int tag, const void* data, size_t bytes, PlaitMpiRequest* packed,
+         char* error) {
+  MPI_Request request;
+  const int code =
+      MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, to, tag, world, &request);
+  *packed = Pack(request);
+  return Report(code, error);
+}
+
+int Receive(int from, int tag, void* data, size_t bytes, PlaitMpiRequest* packed,
+            char* error) {
+  MPI_Request request;
+  const int code =
+      MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, from, tag, world, &request);
+  *packed = Pack(request);
+  return Report(code, error);
+}
+
+int Probe(int tag, int* found, int* from, size_t* bytes, char* error) {
+  MPI_Status status;
+  if (int failed =
+          Report(MPI_Iprobe(MPI_ANY_SOURCE, tag, world, found, &status), error)) {
+    return failed;
+  }
+  if (*found) {
+    int count = 0;
+    MPI_Get_count(&status, MPI_BYTE, &count);
+    *from = status.MPI_SOURCE;
+    *bytes = static_cast<size_t>(count);
+  }
+  return 0;
+}
+
+int Test(PlaitMpiRequest* packed, int* done, size_t* received, char* error) {
+  MPI_Request request = Unpack(*packed);
+  MPI_Status status;
+  const int code = MPI_Test(&request, done, &status);
+  *packed = Pack(request);
+  if (code != MPI_SUCCESS) {
+    int kind = MPI_SUCCESS;
+    MPI_Error_class(code, &kind);
+    Report(code, error);
+    return kind == MPI_ERR_TRUNCATE ? kPlaitMpiTooLong : 1;
+  }
+  if (*done) {
+    int count = 0;
+    MPI_Get_count(&status, MPI_BYTE, &count);
+    *received = count == MPI_UNDEFINED ? 0 : static_cast<size_t>(count);
+  }
+  return 0;
+}
+
+int Barrier(PlaitMpiRequest* packed, char* error) {
+  MPI_Request request;
+  const int code = MPI_Ibarrier(world, &request);
+  *packed = Pack(request);
+  return Report(code, error);
+}
+
+void Finish() {
+  int over = 0;
+  MPI_Finalized(&over);
+  if (over || !started_here) return;
+  MPI_Comm_free(&world);
+  MPI_Finalize();
+}
+
+}  // namespace
+
+const PlaitMpi* plait_mpi() {
+  static const PlaitMpi table = {
+      .version = kPlaitMpiVersion,
+#ifdef OPEN_MPI
+      .name = "Open MPI",
+#else
+      .name = "MPICH",
+#endif
+      .start = Start,
+      .gather = Gather,
+      .send = Send,
+      .receive = Receive,
+      .probe = Probe,
+      .test = Test,
+      .barrier = Barrier,
+      .finish = Finish,
+  };
+  return &table;
+}

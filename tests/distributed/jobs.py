@@ -1,0 +1,88 @@
+"""Starts jobs of several ranks on this machine, each bounded in time."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import plait
+
+PACKAGE = pathlib.Path(plait.__file__).parent
+BUILD = PACKAGE.parents[1]
+HERE = pathlib.Path(__file__).parent
+MPIRUN = shutil.which("mpirun.openmpi") or shutil.which("mpirun")
+PLUGIN = BUILD / "libplait_openmpi.so"
+
+needs_mpi = pytest.mark.skipif(
+    MPIRUN is None or not PLUGIN.exists(),
+    reason="mpirun of Open MPI or its plug-in is missing: tools/setup.sh, then build",
+)
+
+
+class Result:
+    """What a job printed, and its status."""
+
+    def __init__(self, done):
+        self.status = done.returncode
+        self.text = done.stdout
+
+    def lines(self, rank):
+        """Of one rank, without what marks them."""
+        mark = f"[{rank}] "
+        return [
+            line[len(mark) :]
+            for line in self.text.splitlines()
+            if line.startswith(mark)
+        ]
+
+
+def environment(**more):
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("OMPI_", "PMIX_", "PLAIT_"))
+    }
+    env["PYTHONPATH"] = str(PACKAGE.parent)
+    env.update(more)
+    return env
+
+
+def plait_run(count, *command, options=(), timeout=100, **env):
+    """Runs `plait-run -n count options command`."""
+    words = [sys.executable, "-m", "plait.run", "-n", str(count), *options]
+    return run([*words, *map(str, command)], timeout, **env)
+
+
+def run(words, timeout=100, **env):
+    """A job that takes longer is ended, ranks and all, and fails its test."""
+    with subprocess.Popen(
+        words,
+        env=environment(**env),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as job:
+        try:
+            text, _ = job.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            job.terminate()
+            text, _ = job.communicate(timeout=60)
+            pytest.fail(f"the job did not end in {timeout} s; it printed:\n{text}")
+    return Result(subprocess.CompletedProcess(words, job.returncode, text))
+
+
+def allow_root():
+    """mpirun asks for these of root; plait-run gives them."""
+    return (
+        {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        if os.geteuid() == 0
+        else {}
+    )
+
+
+def pids(text):
+    return [int(number) for number in re.findall(r"pid (\d+)", text)]
