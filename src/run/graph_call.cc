@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -19,6 +20,15 @@ using Vars = SmallVector<Var*, 8>;
 
 void AddOnce(Vars& vars, Var* var) {
   if (std::find(vars.begin(), vars.end(), var) == vars.end()) vars.push_back(var);
+}
+
+constexpr size_t kFew = 32;  // Vars that are compared with each other
+
+void MakeUnique(Vars& vars) {
+  std::sort(vars.begin(), vars.end(), std::less<Var*>());
+  const size_t n =
+      static_cast<size_t>(std::unique(vars.begin(), vars.end()) - vars.begin());
+  while (vars.size() > n) vars.pop_back();
 }
 
 }  // namespace
@@ -177,6 +187,12 @@ void GraphCall::Run(PartName name) {
   if (name == kForward) streams_ = streams;
   Engine& engine = Engine::Get();
   for (const CompiledGraph::Segment& segment : part.segments) {
+    // The engine takes each Var once, however often it is named; the way past it wants
+    // lists without repetitions.
+    const bool few = segment.reads.size() + segment.writes.size() <= kFew;
+    const auto add = [few](Vars& vars, Var* var) {
+      few ? AddOnce(vars, var) : vars.push_back(var);
+    };
     SmallVector<char*, 16> bases(1 + inputs.size() + outputs.size());
     for (char*& b : bases) b = nullptr;
     Vars reads, writes;
@@ -185,7 +201,7 @@ void GraphCall::Run(PartName name) {
       if (!x) continue;
       x.body()->Materialize();
       x.body()->chunk->SettleForWrite();
-      AddOnce(writes, &x.body()->chunk->var());
+      add(writes, &x.body()->chunk->var());
       bases[base] = static_cast<char*>(x.data());
     }
     for (int base : segment.reads) {
@@ -194,8 +210,7 @@ void GraphCall::Run(PartName name) {
       x.body()->Materialize();
       x.body()->chunk->SettleForRead();
       Var* var = &x.body()->chunk->var();
-      if (std::find(writes.begin(), writes.end(), var) == writes.end())
-        AddOnce(reads, var);
+      if (std::find(writes.begin(), writes.end(), var) == writes.end()) add(reads, var);
       bases[base] = static_cast<char*>(x.data());
     }
     SmallVector<PrologueSource, 16> sources;
@@ -207,6 +222,10 @@ void GraphCall::Run(PartName name) {
                            static_cast<char*>(inputs[source].data())});
       kept = g.prologue_->Find(sources);
       if (!kept) cost += g.prologue_->cost();
+    }
+    if (segment.lane == Lane::kCompute && cost <= kInlineNanoseconds && !few) {
+      MakeUnique(reads);
+      MakeUnique(writes);
     }
     if (segment.lane == Lane::kCompute && cost <= kInlineNanoseconds &&
         engine.TryBegin(reads, writes)) {

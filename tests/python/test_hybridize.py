@@ -1,5 +1,6 @@
 """Hybridized blocks in every manner of use: inputs, modes, gradients, files."""
 
+import sys
 import warnings
 
 import numpy as np
@@ -562,3 +563,32 @@ def test_arrays_and_symbols_together_are_refused():
     for args in ((nd.ones(2), mx.sym.var("b")), (mx.sym.var("a"), nd.ones(2))):
         with pytest.raises(ValueError, match="either arrays or symbols were expected"):
             Sum()(*args)
+
+
+def test_new_arrays_of_parameters_are_seen():
+    net = nn.Dense(2, in_units=3, use_bias=False)
+    net.initialize(mx.init.One())
+    net.hybridize()
+    x = nd.ones((1, 3))
+    assert net(x).asnumpy().tolist() == [[3, 3]]
+    net.weight.set_data(2 * nd.ones((2, 3)))
+    assert net(x).asnumpy().tolist() == [[6, 6]]
+    net.initialize(mx.init.Constant(3.0), force_reinit=True)
+    assert net(x).asnumpy().tolist() == [[9, 9]]
+    net.weight.data()[:] = 4
+    assert net(x).asnumpy().tolist() == [[12, 12]]
+    net.collect_params().reset_ctx([mx.cpu(0), mx.cpu(1)])
+    net.weight.set_data(5 * nd.ones((2, 3)))
+    assert net(x).asnumpy().tolist() == [[15, 15]]
+    assert net(x.as_in_context(mx.cpu(1))).context == mx.cpu(1)
+
+
+def test_inputs_are_not_kept_after_a_call():
+    net = nn.Dense(2, in_units=3)
+    net.initialize()
+    net.hybridize()
+    x = nd.ones((1, 3))
+    net(x).wait_to_read()
+    before = sys.getrefcount(x)
+    net(x).wait_to_read()
+    assert sys.getrefcount(x) == before

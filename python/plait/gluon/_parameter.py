@@ -201,6 +201,7 @@ class Parameter:
                 stacklevel=2,
             )
             return
+        _changed()
         self._data = self._grad = self._array = None
         if init is None:
             init = default_init if self.init is None else self.init

@@ -7,6 +7,7 @@ from .. import _plait
 from .. import ndarray as nd
 from ..base import NotImplementedForSymbol
 from ..error import MXNetError, MXNetValueError
+from ._parameter import version
 from .utils import shape_is_known
 
 _NDArray = nd.NDArray
@@ -42,6 +43,11 @@ class SymbolGraph:
         self.symbol = None
         self._in_format = self._out_format = None
         self._slots = None  # for each input of the symbol: a Parameter or a number
+        self._places = None  # (position among the symbol's inputs, the block's input)
+        # Lists of the symbol's inputs from earlier calls, without those of the block:
+        # to look at hundreds of parameters takes as long as a small network.
+        self._ready = []
+        self._version = None  # of the parameters in the lists
 
     def set_symbol(self, inputs, in_format, symbol, out_format):
         """Takes a symbol that was made elsewhere."""
@@ -65,14 +71,23 @@ class SymbolGraph:
             self._prepare(block, flat, (x, *args))
             if self._traced is not None:
                 return self._traced(block, x, *args)
-        arrays = [
-            flat[slot] if type(slot) is int else slot._array for slot in self._slots
-        ]
-        for array in arrays:
-            if array is None:
-                arrays = self._arrays_on(flat)
-                break
+        now = version()
+        if self._version != now:
+            self._ready, self._version = [], now
+        ready = self._ready
+        try:
+            arrays = ready.pop()  # at once: nobody else has it then
+        except IndexError:
+            arrays = self._parameters()
+            if arrays is None:
+                ready, arrays = None, self._arrays_on(flat)
+        for place, i in self._places:
+            arrays[place] = flat[i]
         outputs = self._function(arrays)
+        if ready is not None:
+            for place, _ in self._places:
+                arrays[place] = None
+            ready.append(arrays)
         if self._out_format == 0:
             return outputs[0]
         return regroup(outputs, self._out_format)
@@ -84,6 +99,17 @@ class SymbolGraph:
                 "with the structure %s (0 is an array, -1 None); the same was expected"
                 % (block.name, in_format, self._in_format)
             )
+
+    def _parameters(self):
+        """The symbol's inputs but for those of the block; None where a parameter is
+        on several contexts, or not made yet.
+        """
+        arrays = []
+        for slot in self._slots:
+            arrays.append(None if type(slot) is int else slot._array)
+            if arrays[-1] is None and type(slot) is not int:
+                return None
+        return arrays
 
     def _arrays_on(self, flat):
         """The inputs where parameters are on several contexts, or not made yet."""
@@ -124,6 +150,7 @@ class SymbolGraph:
                 )
         self._finish_params(block, flat, [s for s in slots if type(s) is not int])
         self._slots = slots
+        self._places = [(i, s) for i, s in enumerate(slots) if type(s) is int]
         self.make_function(block)
 
     def make_function(self, block):
