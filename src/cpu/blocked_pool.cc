@@ -6,6 +6,7 @@
 
 #include "base/parallel.h"
 #include "cpu/blocked.h"
+#include "cpu/scratch.h"
 
 #ifndef PLAIT_CPU_BLOCKED_POOL_KERNELS
 #define PLAIT_CPU_BLOCKED_POOL_KERNELS
@@ -44,34 +45,51 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <int kBlock>
 using Tag = hn::CappedTag<float, kBlock>;
 
-// The rows and columns of a window that lie inside the plane.
+// The rows and columns of a window that lie inside the plane. kSize: of its rows and
+// columns, or 0 where they are not known in advance.
+template <int kSize>
 struct Window {
-  int64_t top, bottom, left, right;
-  HWY_INLINE Window(const PoolPlanes& p, int64_t r, int64_t i) {
-    const int64_t y = r * p.stride_h - p.pad_h, x = i * p.stride_w - p.pad_w;
+  int64_t y, x, top, bottom, left, right;
+  HWY_INLINE Window(const PoolPlanes& p, int64_t r, int64_t i)
+      : y(r * p.stride_h - p.pad_h), x(i * p.stride_w - p.pad_w) {
     top = std::max<int64_t>(y, 0);
     bottom = std::min(y + p.kernel_h, p.h);
     left = std::max<int64_t>(x, 0);
     right = std::min(x + p.kernel_w, p.w);
   }
-  // Calls f(pixel) in row-major order.
+  // Calls f(pixel, place in the window) in row-major order.
   template <typename F>
   HWY_INLINE void ForEach(const PoolPlanes& p, F&& f) const {
+    if (kSize > 0 && bottom - top == kSize && right - left == kSize) {
+#pragma GCC unroll 3
+      for (int a = 0; a < kSize; ++a) {
+#pragma GCC unroll 3
+        for (int b = 0; b < kSize; ++b) f((y + a) * p.w + x + b, a * kSize + b);
+      }
+      return;
+    }
     for (int64_t a = top; a < bottom; ++a)
-      for (int64_t b = left; b < right; ++b) f(a * p.w + b);
+      for (int64_t b = left; b < right; ++b)
+        f(a * p.w + b, (a - y) * p.kernel_w + b - x);
   }
 };
 
 // Calls f(window, pixel of y, first lane) for all windows and vectors of a plane.
-template <int kBlock, typename F>
-HWY_INLINE void ForEachWindow(const PoolPlanes& p, F&& f) {
+template <int kBlock, int kSize, typename F>
+HWY_INLINE void WindowsOf(const PoolPlanes& p, F&& f) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(Tag<kBlock>()));
   for (int64_t r = 0; r < p.out_h; ++r) {
     for (int64_t i = 0; i < p.out_w; ++i) {
-      const Window w(p, r, i);
+      const Window<kSize> w(p, r, i);
       for (int64_t v = 0; v < kBlock; v += lanes) f(w, r * p.out_w + i, v);
     }
   }
+}
+template <int kBlock, typename F>
+HWY_INLINE void ForEachWindow(const PoolPlanes& p, F&& f) {
+  if (p.kernel_h == 3 && p.kernel_w == 3) return WindowsOf<kBlock, 3>(p, f);
+  if (p.kernel_h == 2 && p.kernel_w == 2) return WindowsOf<kBlock, 2>(p, f);
+  WindowsOf<kBlock, 0>(p, f);
 }
 
 template <int kBlock>
@@ -83,9 +101,9 @@ void MaxPlanes(const PoolPlanes& p, int64_t first, int64_t last, const float* x,
   for (int64_t plane = first; plane < last; ++plane) {
     const float* from = x + plane * p.h * p.w * kBlock;
     float* to = y + plane * p.out_h * p.out_w * kBlock;
-    ForEachWindow<kBlock>(p, [&](const Window& w, int64_t out, int64_t v) HWY_ATTR {
+    ForEachWindow<kBlock>(p, [&](const auto& w, int64_t out, int64_t v) HWY_ATTR {
       V m = hn::Set(d, std::numeric_limits<float>::lowest());
-      w.ForEach(p, [&](int64_t at) HWY_ATTR {
+      w.ForEach(p, [&](int64_t at, int64_t) HWY_ATTR {
         const V value = hn::LoadU(d, from + at * kBlock + v);
         // A NaN that is there stays: it is not less than anything.
         m = hn::IfThenElse(hn::Or(hn::Gt(value, m), hn::IsNaN(value)), value, m);
@@ -93,49 +111,6 @@ void MaxPlanes(const PoolPlanes& p, int64_t first, int64_t last, const float* x,
       hn::StoreU(m, d, to + out * kBlock + v);
     });
   }
-}
-
-template <int kBlock>
-void MaxBackwardPlanes(const PoolPlanes& p, int64_t first, int64_t last,
-                       const float* dy, const float* x, float* dx) {
-  using D = Tag<kBlock>;
-  using V = hn::Vec<D>;
-  const D d;
-  for (int64_t plane = first; plane < last; ++plane) {
-    const float* from = x + plane * p.h * p.w * kBlock;
-    const float* dys = dy + plane * p.out_h * p.out_w * kBlock;
-    float* to = dx + plane * p.h * p.w * kBlock;
-    std::fill_n(to, p.h * p.w * kBlock, 0.0f);
-    ForEachWindow<kBlock>(p, [&](const Window& w, int64_t out, int64_t v) HWY_ATTR {
-      if (w.top >= w.bottom || w.left >= w.right) return;
-      V m = hn::LoadU(d, from + (w.top * p.w + w.left) * kBlock + v);
-      w.ForEach(p, [&](int64_t at) HWY_ATTR {
-        const V value = hn::LoadU(d, from + at * kBlock + v);
-        m = hn::IfThenElse(hn::Or(hn::Gt(value, m), hn::IsNaN(value)), value, m);
-      });
-      // The first one that is equal takes all. NaNs are equal here.
-      const auto nan = hn::IsNaN(m);
-      V left = hn::LoadU(d, dys + out * kBlock + v);
-      w.ForEach(p, [&](int64_t at) HWY_ATTR {
-        float* place = to + at * kBlock + v;
-        const V value = hn::LoadU(d, from + at * kBlock + v);
-        const auto is = hn::Or(hn::Eq(value, m), hn::And(nan, hn::IsNaN(value)));
-        hn::StoreU(hn::Add(hn::LoadU(d, place), hn::IfThenElseZero(is, left)), d,
-                   place);
-        left = hn::IfThenZeroElse(is, left);
-      });
-    });
-  }
-}
-
-// The places of a window inside the plane: f(pixel, place in the window).
-template <typename F>
-HWY_INLINE void ForEachPlace(const PoolPlanes& p, const Window& w, int64_t out, F&& f) {
-  const int64_t y = out / p.out_w * p.stride_h - p.pad_h;
-  const int64_t x = out % p.out_w * p.stride_w - p.pad_w;
-  for (int64_t a = w.top; a < w.bottom; ++a)
-    for (int64_t b = w.left; b < w.right; ++b)
-      f(a * p.w + b, (a - y) * p.kernel_w + b - x);
 }
 
 template <int kBlock>
@@ -150,11 +125,11 @@ void IndexPlanes(const PoolPlanes& p, int64_t first, int64_t last, const float* 
     const float* from = x + plane * p.h * p.w * kBlock;
     const float* largest = pooled + plane * p.out_h * p.out_w * kBlock;
     uint8_t* to = index + plane * p.out_h * p.out_w * kBlock;
-    ForEachWindow<kBlock>(p, [&](const Window& w, int64_t out, int64_t v) HWY_ATTR {
+    ForEachWindow<kBlock>(p, [&](const auto& w, int64_t out, int64_t v) HWY_ATTR {
       const V m = hn::LoadU(d, largest + out * kBlock + v);
       const auto nan = hn::IsNaN(m);
       auto found = hn::Set(di, static_cast<int32_t>(kNoMaximum));
-      ForEachPlace(p, w, out, [&](int64_t at, int64_t place) HWY_ATTR {
+      w.ForEach(p, [&](int64_t at, int64_t place) HWY_ATTR {
         const V value = hn::LoadU(d, from + at * kBlock + v);
         const auto is = hn::Or(hn::Eq(value, m), hn::And(nan, hn::IsNaN(value)));
         const auto fresh =
@@ -167,29 +142,187 @@ void IndexPlanes(const PoolPlanes& p, int64_t first, int64_t last, const float* 
   }
 }
 
+// The windows [first, last) along an axis that a pixel lies in.
+struct Span {
+  int32_t first, last;
+};
+void FindSpans(int64_t size, int64_t kernel, int64_t stride, int64_t pad, int64_t out,
+               std::vector<Span>& spans) {
+  spans.clear();
+  for (int64_t i = pad; i < size + pad; ++i) {
+    const int64_t last = std::min(out, i / stride + 1);
+    const int64_t first = std::min(last, i < kernel ? 0 : (i - kernel) / stride + 1);
+    spans.push_back({static_cast<int32_t>(first), static_cast<int32_t>(last)});
+  }
+}
+
+struct Spans {
+  explicit Spans(const PoolPlanes& p) {
+    FindSpans(p.h, p.kernel_h, p.stride_h, p.pad_h, p.out_h, rows);
+    FindSpans(p.w, p.kernel_w, p.stride_w, p.pad_w, p.out_w, columns);
+  }
+  std::vector<Span> rows, columns;
+};
+
+// What kRows x kColumns windows (0: as many as there are) give to pixel (a, b), in
+// their order.
+template <int kBlock, int kRows, int kColumns>
+HWY_INLINE hn::Vec<Tag<kBlock>> Given(const PoolPlanes& p, int64_t a, Span rows,
+                                      int64_t b, Span columns, const float* dys,
+                                      const uint8_t* index) {
+  const Tag<kBlock> d;
+  const hn::RebindToSigned<Tag<kBlock>> di;
+  const hn::Rebind<uint8_t, Tag<kBlock>> d8;
+  auto sum = hn::Zero(d);
+  const int64_t tall = kRows > 0 ? kRows : rows.last - rows.first;
+  const int64_t wide = kColumns > 0 ? kColumns : columns.last - columns.first;
+#pragma GCC unroll 3
+  for (int64_t r = 0; r < tall; ++r) {
+    const int64_t place = (a + p.pad_h - (rows.first + r) * p.stride_h) * p.kernel_w +
+                          b + p.pad_w - columns.first * p.stride_w;
+    const int64_t at = ((rows.first + r) * p.out_w + columns.first) * kBlock;
+#pragma GCC unroll 3
+    for (int64_t i = 0; i < wide; ++i) {
+      const auto found = hn::PromoteTo(di, hn::LoadU(d8, index + at + i * kBlock));
+      const auto is =
+          hn::Eq(found, hn::Set(di, static_cast<int32_t>(place - i * p.stride_w)));
+      sum = hn::Add(sum, hn::IfThenElseZero(hn::RebindMask(d, is),
+                                            hn::LoadU(d, dys + at + i * kBlock)));
+    }
+  }
+  return sum;
+}
+
+template <int kBlock, int kRows>
+void GatherRow(const PoolPlanes& p, const Spans& spans, int64_t a, const float* dys,
+               const uint8_t* index, float* to) {
+  const Tag<kBlock> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const Span rows = spans.rows[a];
+  for (int64_t b = 0; b < p.w; ++b, to += kBlock) {
+    const Span columns = spans.columns[b];
+    const auto give = [&]<int kColumns>() HWY_ATTR {
+      for (int64_t v = 0; v < kBlock; v += lanes)
+        hn::StoreU(
+            Given<kBlock, kRows, kColumns>(p, a, rows, b, columns, dys + v, index + v),
+            d, to + v);
+    };
+    switch (columns.last - columns.first) {
+      case 1:
+        give.template operator()<1>();
+        break;
+      case 2:
+        give.template operator()<2>();
+        break;
+      case 3:
+        give.template operator()<3>();
+        break;
+      default:
+        give.template operator()<0>();
+    }
+  }
+}
+
+// Adds up for each pixel of a plane what the windows give whose maximum it is.
+template <int kBlock>
+void Gather(const PoolPlanes& p, const Spans& spans, const float* dys,
+            const uint8_t* index, float* to) {
+  for (int64_t a = 0; a < p.h; ++a, to += p.w * kBlock) {
+    const int32_t count = spans.rows[a].last - spans.rows[a].first;
+    (count == 1   ? GatherRow<kBlock, 1>
+     : count == 2 ? GatherRow<kBlock, 2>
+     : count == 3 ? GatherRow<kBlock, 3>
+                  : GatherRow<kBlock, 0>)(p, spans, a, dys, index, to);
+  }
+}
+
 template <int kBlock>
 void IndexBackwardPlanes(const PoolPlanes& p, int64_t first, int64_t last,
                          const float* dy, const uint8_t* index, float* dx) {
+  const Spans spans(p);
+  const int64_t size = p.out_h * p.out_w * kBlock;
+  for (int64_t plane = first; plane < last; ++plane)
+    Gather<kBlock>(p, spans, dy + plane * size, index + plane * size,
+                   dx + plane * p.h * p.w * kBlock);
+}
+
+// The place of the first largest element of each window of a plane, of the first NaN
+// where there is one.
+template <int kBlock>
+void FindMaxima(const PoolPlanes& p, const float* from, uint8_t* to) {
   using D = Tag<kBlock>;
   using V = hn::Vec<D>;
   const D d;
   const hn::RebindToSigned<D> di;
   const hn::Rebind<uint8_t, D> d8;
+  ForEachWindow<kBlock>(p, [&](const auto& w, int64_t out, int64_t v) HWY_ATTR {
+    V m = hn::Set(d, -std::numeric_limits<float>::infinity());
+    auto found = hn::Set(di, static_cast<int32_t>(kNoMaximum));
+    bool none = true;
+    w.ForEach(p, [&](int64_t at, int64_t place) HWY_ATTR {
+      const V value = hn::LoadU(d, from + at * kBlock + v);
+      const auto here = hn::Set(di, static_cast<int32_t>(place));
+      if (none) {
+        m = value;
+        found = here;
+        none = false;
+        return;
+      }
+      // Larger or NaN, but after a NaN nothing is.
+      const auto is = hn::AndNot(hn::Le(value, m), hn::Eq(m, m));
+      m = hn::IfThenElse(is, value, m);
+      found = hn::IfThenElse(hn::RebindMask(di, is), here, found);
+    });
+    hn::StoreU(hn::DemoteTo(d8, found), d8, to + out * kBlock + v);
+  });
+}
+
+// Windows whose places do not fit a byte.
+template <int kBlock>
+void LargeMaxBackwardPlanes(const PoolPlanes& p, int64_t first, int64_t last,
+                            const float* dy, const float* x, float* dx) {
+  using D = Tag<kBlock>;
+  using V = hn::Vec<D>;
+  const D d;
   for (int64_t plane = first; plane < last; ++plane) {
+    const float* from = x + plane * p.h * p.w * kBlock;
     const float* dys = dy + plane * p.out_h * p.out_w * kBlock;
-    const uint8_t* from = index + plane * p.out_h * p.out_w * kBlock;
     float* to = dx + plane * p.h * p.w * kBlock;
     std::fill_n(to, p.h * p.w * kBlock, 0.0f);
-    ForEachWindow<kBlock>(p, [&](const Window& w, int64_t out, int64_t v) HWY_ATTR {
-      const V value = hn::LoadU(d, dys + out * kBlock + v);
-      const auto found = hn::PromoteTo(di, hn::LoadU(d8, from + out * kBlock + v));
-      ForEachPlace(p, w, out, [&](int64_t at, int64_t place) HWY_ATTR {
-        float* sum = to + at * kBlock + v;
-        const auto is = hn::Eq(found, hn::Set(di, static_cast<int32_t>(place)));
-        const V part = hn::IfThenElseZero(hn::RebindMask(d, is), value);
-        hn::StoreU(hn::Add(hn::LoadU(d, sum), part), d, sum);
+    ForEachWindow<kBlock>(p, [&](const auto& w, int64_t out, int64_t v) HWY_ATTR {
+      if (w.top >= w.bottom || w.left >= w.right) return;
+      V m = hn::LoadU(d, from + (w.top * p.w + w.left) * kBlock + v);
+      w.ForEach(p, [&](int64_t at, int64_t) HWY_ATTR {
+        const V value = hn::LoadU(d, from + at * kBlock + v);
+        m = hn::IfThenElse(hn::Or(hn::Gt(value, m), hn::IsNaN(value)), value, m);
+      });
+      // The first one that is equal takes all. NaNs are equal here.
+      const auto nan = hn::IsNaN(m);
+      V left = hn::LoadU(d, dys + out * kBlock + v);
+      w.ForEach(p, [&](int64_t at, int64_t) HWY_ATTR {
+        float* place = to + at * kBlock + v;
+        const V value = hn::LoadU(d, from + at * kBlock + v);
+        const auto is = hn::Or(hn::Eq(value, m), hn::And(nan, hn::IsNaN(value)));
+        hn::StoreU(hn::Add(hn::LoadU(d, place), hn::IfThenElseZero(is, left)), d,
+                   place);
+        left = hn::IfThenZeroElse(is, left);
       });
     });
+  }
+}
+
+template <int kBlock>
+void MaxBackwardPlanes(const PoolPlanes& p, int64_t first, int64_t last,
+                       const float* dy, const float* x, float* dx) {
+  if (p.kernel_h * p.kernel_w >= kNoMaximum)
+    return LargeMaxBackwardPlanes<kBlock>(p, first, last, dy, x, dx);
+  const Spans spans(p);
+  const int64_t size = p.out_h * p.out_w * kBlock;
+  const Scratch index(static_cast<size_t>(size));
+  for (int64_t plane = first; plane < last; ++plane) {
+    const int64_t at = plane * p.h * p.w * kBlock;
+    FindMaxima<kBlock>(p, x + at, index.As<uint8_t>());
+    Gather<kBlock>(p, spans, dy + plane * size, index.As<uint8_t>(), dx + at);
   }
 }
 
@@ -202,9 +335,9 @@ void SumPlanes(const PoolPlanes& p, const float* factors, int64_t first, int64_t
   for (int64_t plane = first; plane < last; ++plane) {
     const float* from = x + plane * p.h * p.w * kBlock;
     float* to = y + plane * p.out_h * p.out_w * kBlock;
-    ForEachWindow<kBlock>(p, [&](const Window& w, int64_t out, int64_t v) HWY_ATTR {
+    ForEachWindow<kBlock>(p, [&](const auto& w, int64_t out, int64_t v) HWY_ATTR {
       V sum = hn::Zero(d);
-      w.ForEach(p, [&](int64_t at) HWY_ATTR {
+      w.ForEach(p, [&](int64_t at, int64_t) HWY_ATTR {
         sum = hn::Add(sum, hn::LoadU(d, from + at * kBlock + v));
       });
       hn::StoreU(hn::Mul(sum, hn::Set(d, factors[out])), d, to + out * kBlock + v);
@@ -222,10 +355,10 @@ void SumBackwardPlanes(const PoolPlanes& p, const float* factors, int64_t first,
     const float* dys = dy + plane * p.out_h * p.out_w * kBlock;
     float* to = dx + plane * p.h * p.w * kBlock;
     std::fill_n(to, p.h * p.w * kBlock, 0.0f);
-    ForEachWindow<kBlock>(p, [&](const Window& w, int64_t out, int64_t v) HWY_ATTR {
+    ForEachWindow<kBlock>(p, [&](const auto& w, int64_t out, int64_t v) HWY_ATTR {
       const V value =
           hn::Mul(hn::LoadU(d, dys + out * kBlock + v), hn::Set(d, factors[out]));
-      w.ForEach(p, [&](int64_t at) HWY_ATTR {
+      w.ForEach(p, [&](int64_t at, int64_t) HWY_ATTR {
         float* place = to + at * kBlock + v;
         hn::StoreU(hn::Add(hn::LoadU(d, place), value), d, place);
       });
