@@ -1,5 +1,6 @@
 // SampleMaker and SampleRandom: what Gluon's DataLoader makes batches with.
 
+#include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -54,6 +55,8 @@ PixelStep StepFrom(const nb::dict& step) {
   return s;
 }
 
+using Numbers = nb::ndarray<const int64_t, nb::numpy, nb::ndim<1>, nb::c_contig>;
+
 int64_t Now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
@@ -72,6 +75,14 @@ void BindSamples(nb::module_& m) {
   m.def("wait_end", [](const char* name, int64_t start) {
     if (start != 0) Engine::Get().ReportInline(name, "", Lane::kIo, start, Now());
   });
+  m.def(
+      "gather_rows",
+      [](const NDArray& array, const Numbers& rows) {
+        nb::gil_scoped_release unlocked;
+        return data::GatherRows(array, {rows.data(), rows.shape(0)});
+      },
+      nb::arg("array"), nb::arg("rows").noconvert(),
+      "Rows of an array on the CPU, by a NumPy array of int64.");
   nb::class_<SampleRandom>(m, "SampleRandom")
       .def(nb::init<uint64_t, uint64_t, uint64_t>())
       .def("unit", &SampleRandom::Unit)

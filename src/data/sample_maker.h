@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,10 @@ struct SampleLabels {
   std::vector<float> values;  // of all samples, one after the other
   int64_t width = 0;          // 0: each has one number that stands in the head
 };
+
+// Rows of an array along its first axis, copied by the calling thread. Throws kValue
+// where a number is outside. Neighbours are copied together.
+NDArray GatherRows(const NDArray& array, std::span<const int64_t> rows);
 
 // Thread safety: any thread, any number of calls at once. A batch is made by the
 // calling thread alone.

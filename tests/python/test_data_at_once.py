@@ -294,3 +294,37 @@ def test_waiting_for_input_is_shown_by_the_profiler(tmp_path):
     mx.profiler.dump()
     events = json.loads(name.read_text())["traceEvents"]
     assert sum(e["name"] == "DataLoader.wait" for e in events) >= 3
+
+
+@pytest.mark.parametrize("last", ["pad", "discard", "roll_over"])
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("stop", range(6))
+def test_an_array_iterator_goes_on_where_it_was(last, shuffle, stop):
+    def make():
+        data, label = np.arange(22.0).reshape(11, 2), np.arange(11.0)
+        return mx.io.NDArrayIter(data, label, 4, shuffle, last)
+
+    def run(iterator, batches):
+        found = []
+        while len(found) < batches:
+            try:
+                batch = iterator.next()
+            except StopIteration:
+                iterator.reset()
+                continue
+            found.append((batch.pad, [batch.data[0], batch.label[0]]))
+        return found
+
+    np.random.seed(1)
+    iterator = make()
+    run(iterator, stop)
+    state = pickle.loads(pickle.dumps(iterator.state_dict()))
+    wanted = run(iterator, 6)
+    np.random.seed(2)
+    resumed = make()
+    resumed.load_state_dict(state)
+    found = run(resumed, 6)
+    assert [pad for pad, _ in found] == [pad for pad, _ in wanted]
+    assert_equal([arrays for _, arrays in found], [arrays for _, arrays in wanted])
+    with pytest.raises(ValueError, match="a state of 11 rows"):
+        mx.io.NDArrayIter(np.zeros(5)).load_state_dict(state)

@@ -4,6 +4,7 @@ from collections import OrderedDict
 
 import numpy as np
 
+from .. import _plait
 from .. import ndarray as nd
 from ..error import check
 from .base import DataBatch, DataDesc, DataIter
@@ -144,9 +145,40 @@ class NDArrayIter(DataIter):
         if not self.shuffle:
             return
         np.random.shuffle(self.idx)
+        self._order_sparse()
+
+    def _order_sparse(self):
+        """Sparse arrays are shuffled as a whole."""
+        if not self.shuffle:
+            return
         for name, array in self.data + self.label:
             if getattr(array, "stype", None) == "csr":
                 self._sources[name] = nd.sparse.array(array.asscipy()[self.idx])
+
+    def state_dict(self):
+        """Where the next batch is, and NumPy's generator, which shuffles the epochs to
+        come; it can be pickled.
+        """
+        return {
+            "cursor": self.cursor,
+            "order": self.idx.copy(),
+            "kept": None if self._kept is None else np.array(self._kept),
+            "numpy": np.random.get_state(),
+        }
+
+    def load_state_dict(self, state):
+        """Goes to a place that state_dict() of an iterator of the same arrays told."""
+        check(
+            len(state["order"]) == self.num_data,
+            "NDArrayIter: a state of %d rows; the arrays have %d",
+            len(state["order"]),
+            self.num_data,
+        )
+        self.cursor = state["cursor"]
+        self.idx = np.array(state["order"])
+        self._kept = None if state["kept"] is None else np.array(state["kept"])
+        self._order_sparse()
+        np.random.set_state(state["numpy"])
 
     def iter_next(self):
         self.cursor += self.batch_size
@@ -194,6 +226,8 @@ class NDArrayIter(DataIter):
         if _is_h5(array):
             unique, back = np.unique(rows, return_inverse=True)
             return nd.array(array[unique][back])  # h5py wants ascending numbers
+        if axis == 0 and array.context.device_type != "gpu":
+            return _plait.gather_rows(array, np.ascontiguousarray(rows, "int64"))
         if contiguous:
             return nd.slice_axis(
                 array, axis=axis, begin=int(rows[0]), end=int(rows[-1]) + 1

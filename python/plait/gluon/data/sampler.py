@@ -1,5 +1,7 @@
 """Samplers: the order in which samples are taken."""
 
+from itertools import islice
+
 import numpy as np
 
 __all__ = [
@@ -87,11 +89,13 @@ class BatchSampler(Sampler):
 
     def __iter__(self):
         batch, self._prev = self._prev, []
-        for number in self._sampler:
-            batch.append(number)
-            if len(batch) == self._batch_size:
-                yield batch
-                batch = []
+        numbers = iter(self._sampler)
+        while True:
+            batch += islice(numbers, self._batch_size - len(batch))
+            if len(batch) < self._batch_size:
+                break
+            yield batch
+            batch = []
         if batch:
             self._check()
             if self._last_batch == "keep":

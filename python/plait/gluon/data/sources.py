@@ -145,6 +145,8 @@ class Source:
 def rows(data, numbers):
     """Rows of an array as an NDArray of its dtype, or None for other containers."""
     if isinstance(data, nd.NDArray) and data.stype == "default":
+        if data.context.device_type != "gpu":
+            return _plait.gather_rows(data, np.ascontiguousarray(numbers, "int64"))
         return nd.take(data, nd.array(numbers, dtype="int64", ctx=data.context))
     if isinstance(data, np.ndarray):
         taken = data[numbers]
