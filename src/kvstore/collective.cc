@@ -241,7 +241,8 @@ void Collective::Ended(int from, Said said, const std::string& why) {
 
 void Collective::Left(int from) {
   Peer& peer = peers_[static_cast<size_t>(from)];
-  if (begun_ && peer.part.Complete() && peer.whole.Complete()) return;
+  if (!begun_ && !refused_) return;  // is asked again when it begins
+  if (peer.part.Complete() && peer.whole.Complete()) return;
   peer.part.ended = peer.whole.ended = true;
   FailWith("rank " + std::to_string(from) +
            " has ended its program and takes no part in it");

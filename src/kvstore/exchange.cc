@@ -59,9 +59,10 @@ uint32_t Exchange::NewStore() {
 
 std::unique_ptr<AsyncOperation> Exchange::Collect(CollectiveSpec spec,
                                                   const NDArray& src,
-                                                  const NDArray& dst) {
+                                                  const NDArray& dst,
+                                                  const NDArray& after) {
   spec.round = impl_->NextRound(spec.slot);
-  return std::make_unique<CollectTransfer>(impl_->thread, spec, src, dst);
+  return std::make_unique<CollectTransfer>(impl_->thread, spec, src, dst, after);
 }
 
 void Exchange::Refuse(CollectiveSpec spec, const std::string& why) {

@@ -56,9 +56,11 @@ class Exchange {
   // with the Vars of the arrays; when it is abandoned the other ranks are told.
   // reduce: src has the codes of all parts; dst is the own part, or with gather the
   // whole array (it may be src when the codec is plain). gather alone: dst is the whole
-  // array, with the own part in place.
+  // array, with the own part in place. `after` is an array that the operation will read
+  // too, only to be ordered.
   std::unique_ptr<AsyncOperation> Collect(CollectiveSpec spec, const NDArray& src,
-                                          const NDArray& dst);
+                                          const NDArray& dst,
+                                          const NDArray& after = {});
   // Instead of the next collective on spec.slot.
   void Refuse(CollectiveSpec spec, const std::string& why);
 

@@ -26,12 +26,14 @@ void Transfer::FailWith(const std::string& why, ErrorKind kind) {
 }
 
 CollectTransfer::CollectTransfer(ExchangeThread& thread, const CollectiveSpec& what,
-                                 const NDArray& src, const NDArray& dst)
+                                 const NDArray& src, const NDArray& dst,
+                                 const NDArray& after)
     : Transfer(what.label),
       spec(what),
       thread_(thread),
       src_(src.body()->chunk),
-      dst_(dst.body()->chunk) {
+      dst_(dst.body()->chunk),
+      after_(after ? after.body()->chunk : nullptr) {
   priority = spec.priority;
   arrays = {src.data<char>(), dst.data<char>()};
 }

@@ -35,7 +35,7 @@ class Transfer : public AsyncOperation {
 class CollectTransfer final : public Transfer {
  public:
   CollectTransfer(ExchangeThread& thread, const CollectiveSpec& spec,
-                  const NDArray& src, const NDArray& dst);
+                  const NDArray& src, const NDArray& dst, const NDArray& after);
   void Start() override;
   void Abandon() noexcept override;
   const char* name() const override;
@@ -49,7 +49,7 @@ class CollectTransfer final : public Transfer {
 
  private:
   ExchangeThread& thread_;
-  Ref<Chunk> src_, dst_;
+  Ref<Chunk> src_, dst_, after_;
   bool begun_ = false;
 };
 

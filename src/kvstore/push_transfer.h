@@ -12,7 +12,8 @@
 
 namespace plait {
 
-// `read` may be no array. Both have memory; what is lazy has to be settled before.
+// `read` may be no array. The operation holds the memory of both, which exists already:
+// what is lazy was settled before.
 inline void PushTransfer(std::unique_ptr<Operation> op, const NDArray& read,
                          const NDArray& written) {
   SmallVector<Var*, 1> reads, writes;
