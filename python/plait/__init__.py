@@ -40,6 +40,7 @@ _MODULES = frozenset(
         "callback",
         "context",
         "contrib",
+        "distributed",
         "engine",
         "error",
         "executor",

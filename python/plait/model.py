@@ -113,6 +113,7 @@ def _create_kvstore(kvstore, num_device, arg_params):
         sizes = [np.prod(param.shape) for param in arg_params.values()]
         if kvstore == "local" and max(sizes, default=0) > 16 * 1024 * 1024:
             on_store = False
+    on_store = on_store or (isinstance(store, kvs.KVStore) and "async" in store.type)
     return store, on_store and store.is_capable(kvs.KVStoreBase.OPTIMIZER)
 
 
@@ -124,7 +125,9 @@ def _initialize_kvstore(
     """
     for name, arrays in zip(param_names, param_arrays):
         value = arg_params[name]
-        if update_on_kvstore and value.stype == "default":
+        # All ranks begin with equal weights.
+        distributed = isinstance(kvstore, kvs.KVStore) and "dist" in kvstore.type
+        if (update_on_kvstore or distributed) and value.stype == "default":
             kvstore.broadcast(name, value, out=arrays)
         else:
             kvstore.init(name, value)
@@ -136,28 +139,45 @@ def _dense(arrays):
 
 def _update_params_on_kvstore(param_arrays, grad_arrays, kvstore, param_names):
     """Pushes gradients to a store that updates, and pulls the new weights."""
+    together = {}
     for index, (weights, grads) in enumerate(zip(param_arrays, grad_arrays)):
         if grads[0] is None:
             continue
         name = param_names[index]
         if _dense(weights) and _dense(grads):
+            if isinstance(kvstore, kvs.KVStore):
+                together[name] = (grads, weights)
+                continue
             kvstore.pushpull(name, grads, out=weights, priority=-index)
         else:
             kvstore.push(name, grads, priority=-index)
             kvstore.pull(name, out=weights, priority=-index)
+    _together(kvstore, together)
+
+
+def _together(kvstore, arrays):
+    """One call for {name: (gradients, results)}: the first is the most urgent."""
+    if arrays:
+        grads, outs = zip(*arrays.values())
+        kvstore.pushpull(list(arrays), list(grads), out=list(outs))
 
 
 def _sum_gradients(param_arrays, grad_arrays, kvstore, param_names):
     """Replaces each device's gradients by their sum over devices."""
+    together = {}
     for index, (weights, grads) in enumerate(zip(param_arrays, grad_arrays)):
         if grads[0] is None:
             continue
         name = param_names[index]
         if _dense(weights) and _dense(grads):
+            if isinstance(kvstore, kvs.KVStore):
+                together[name] = (grads, grads)
+                continue
             kvstore.pushpull(name, grads, priority=-index)
         else:
             kvstore.push(name, grads, priority=-index)
             kvstore.pull(name, out=grads, priority=-index)
+    _together(kvstore, together)
 
 
 def _updates(param_arrays, grad_arrays, num_device):

@@ -18,6 +18,7 @@ void BindData(nanobind::module_& m);
 void BindLoader(nanobind::module_& m);
 void BindSamples(nanobind::module_& m);
 void BindImage(nanobind::module_& m);
+void BindKVStore(nanobind::module_& m);
 void BindProfiler(nanobind::module_& m);
 void BindExecutor(nanobind::module_& m);
 void BindGraph(nanobind::module_& m);

@@ -63,6 +63,7 @@ NB_MODULE(_plait, m) {
   BindCustom(m);
   BindData(m);
   BindImage(m);
+  BindKVStore(m);
   BindLoader(m);
   BindSamples(m);
   BindProfiler(m);

@@ -2,10 +2,14 @@
 
 #include "kvstore/exchange.h"
 
+#include <atomic>
+#include <chrono>
 #include <map>
 #include <mutex>
+#include <thread>
 #include <utility>
 
+#include "base/blocking.h"
 #include "base/error.h"
 #include "kvstore/exchange_thread.h"
 #include "kvstore/push_transfer.h"
@@ -37,6 +41,10 @@ class Exchange::Impl {
 
 Exchange::Exchange(Communicator& comm) : impl_(std::make_unique<Impl>(comm)) {}
 Exchange::~Exchange() = default;
+
+void Exchange::Close() {
+  impl_->thread.Stop();
+}
 
 int Exchange::rank() const {
   return impl_->thread.comm().rank();
@@ -95,6 +103,29 @@ void Exchange::Broadcast(const NDArray& x, int root, const std::string& label) {
   x.chunk().SettleForWrite();
   PushTransfer(Collect(spec, x, x), {}, x);
   x.WaitToRead();
+}
+
+namespace {
+std::atomic<Exchange*> world_exchange{nullptr};
+}
+
+Exchange& WorldExchange() {
+  static Exchange* const exchange = new Exchange(World());
+  world_exchange = exchange;
+  return *exchange;
+}
+
+void CloseWorldExchange() {
+  Exchange* const exchange = world_exchange.load();
+  if (exchange == nullptr) return;
+  // What is still computed may want to be sent.
+  const ScopedBlocking blocking;
+  const auto last = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!Engine::Get().Idle() && exchange->fault().empty() &&
+         std::chrono::steady_clock::now() < last) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  exchange->Close();
 }
 
 void Exchange::Barrier() {

@@ -40,6 +40,8 @@ class Exchange {
   // Finishes what was begun, tells the others that this program ends, and waits until
   // all have said so.
   ~Exchange();
+  // The same; what is asked of it later fails.
+  void Close();
 
   int rank() const;
   int size() const;
@@ -84,6 +86,11 @@ class Exchange {
   class Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+// The exchange of this process over World(). Made at the first use, never destroyed.
+Exchange& WorldExchange();
+// Closes it, if it was made; when the program ends.
+void CloseWorldExchange();
 
 }  // namespace plait
 

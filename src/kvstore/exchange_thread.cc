@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
+#include "base/blocking.h"
 #include "base/error.h"
 
 namespace plait {
@@ -14,6 +16,8 @@ namespace {
 
 // Rests between looks at the transport: while something is under way, and else.
 constexpr std::chrono::microseconds kBusyRest{50}, kIdleRest{1000};
+// How long a rank that ends its program waits for its last transfers.
+constexpr std::chrono::seconds kGrace{10};
 // Looks in vain before a rest.
 constexpr int kLooks = 20;
 
@@ -71,20 +75,37 @@ ExchangeThread::ExchangeThread(Communicator& comm)
 }
 
 ExchangeThread::~ExchangeThread() {
+  Stop();
+}
+
+void ExchangeThread::Stop() {
   {
     const std::lock_guard lock(mutex_);
-    stopping_ = true;
+    if (std::exchange(stopping_, true)) return;
   }
   comm_.Wake();
+  const ScopedBlocking blocking;
   thread_.join();
+  std::vector<std::function<void()>> late;
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+    if (fault_.empty()) fault_ = "the program ends";
+    late.swap(posted_);
+  }
+  for (const auto& f : late) f();  // they fail
 }
 
 void ExchangeThread::Post(std::function<void()> f) {
   {
     const std::lock_guard lock(mutex_);
-    posted_.push_back(std::move(f));
+    if (!stopped_) {
+      posted_.push_back(std::move(f));
+      comm_.Wake();
+      return;
+    }
   }
-  comm_.Wake();
+  f();  // nobody else uses what it touches any more; it fails
 }
 
 bool ExchangeThread::TakePosted() {
@@ -298,7 +319,12 @@ bool ExchangeThread::Stopped() {
   const bool working = std::any_of(meetings_.begin(), meetings_.end(), [](auto& item) {
     return item.second.transfer != nullptr;
   });
-  if (working || !outbox_.empty()) return false;
+  // Others may wait for this rank in vain, and this rank for them: then it says goodbye
+  // first, which fails what they wait for.
+  const auto now = std::chrono::steady_clock::now();
+  if (!patience_) patience_ = now + kGrace;
+  const bool patient = now < *patience_;
+  if ((working || !outbox_.empty()) && (said_bye_ || patient)) return false;
   if (!said_bye_) {
     Entry entry;
     entry.said = Said::kBye;

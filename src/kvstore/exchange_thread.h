@@ -3,11 +3,13 @@
 #ifndef PLAIT_KVSTORE_EXCHANGE_THREAD_H_
 #define PLAIT_KVSTORE_EXCHANGE_THREAD_H_
 
+#include <chrono>
 #include <functional>
 #include <list>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -60,6 +62,8 @@ class ExchangeThread {
 
   Communicator& comm() { return comm_; }
   const Traffic& traffic() const { return traffic_; }
+  // Says goodbye and waits for all others to; see Exchange.
+  void Stop();
   // Runs f on the thread, soon.
   void Post(std::function<void()> f);
 
@@ -108,11 +112,14 @@ class ExchangeThread {
   std::string packet_;
   std::vector<bool> leaving_, left_;
   bool said_bye_ = false;
+  // Until then transfers under way are waited for; set when the program ends.
+  std::optional<std::chrono::steady_clock::time_point> patience_;
   std::string fault_;  // not empty: nothing works any more
 
   std::mutex mutex_;
   std::vector<std::function<void()>> posted_;  // guarded by mutex_
   bool stopping_ = false;                      // guarded by mutex_
+  bool stopped_ = false;                       // guarded by mutex_
   std::thread thread_;
 };
 

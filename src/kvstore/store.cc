@@ -186,6 +186,10 @@ void Store::PushPull(std::span<const Key> keys, std::span<const Replicas> values
   }
 }
 
+NDArray Store::Stored(const Key& key) {
+  return Find("stored", {&key, 1}, 1)[0]->stored;
+}
+
 void Store::SetUpdater(std::shared_ptr<StoreUpdater> updater) {
   updater_ = std::move(updater);
 }

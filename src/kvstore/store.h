@@ -45,6 +45,9 @@ class Store {
   void PushPull(std::span<const Key> keys, std::span<const Replicas> values,
                 std::span<const Replicas> outs, int priority);
 
+  // The stored array itself; among ranks this rank's copy.
+  NDArray Stored(const Key& key);
+
   void SetUpdater(std::shared_ptr<StoreUpdater> updater);
   bool has_updater() const { return updater_ != nullptr; }
   // Before the first push.

@@ -137,7 +137,7 @@ BAD = {
         ["a", "a"], [nd.ones(SHAPE)]
     ),
     "the value of 'a' holds a float": lambda kv: kv.push("a", [1.0]),
-    r"the value of 'a' has shape \(3,\); expected \(2, 3\)": lambda kv: kv.push(
+    r"the value of 'a' has shape \(3,\); \(2, 3\) was expected": lambda kv: kv.push(
         "a", nd.ones((3,))
     ),
     "out is missing": lambda kv: kv.pull("a"),
@@ -147,7 +147,7 @@ BAD = {
     r"set_optimizer\(\) was not called": lambda kv: kv.save_optimizer_states("x"),
     "unknown capability 'magic'": lambda kv: kv.is_capable("magic"),
     "unknown type 'nowhere'; expected one of local": lambda kv: mx.kv.create("nowhere"),
-    "'dist_sync' connects several processes": lambda kv: mx.kv.create("dist_sync"),
+    "'nccl' joins GPUs": lambda kv: mx.kv.create("nccl"),
 }
 
 

@@ -9,7 +9,7 @@ from ..error import NotYetError
 def make_store(kvstore, devices, sparse_weights):
     """(store or None, whether updates run in it) for a Trainer's kvstore argument.
 
-    One device needs none. $MXNET_UPDATE_ON_KVSTORE=0 keeps updates outside.
+    One device needs none. In dist_async updates run there always. $MXNET_UPDATE_ON_KVSTORE=0 keeps updates outside.
     """
     if kvstore is None:
         return None, False
@@ -22,5 +22,7 @@ def make_store(kvstore, devices, sparse_weights):
                 "Trainer: row_sparse parameters come with a later release"
             )
         store = kvs.create(kvstore)
+    if isinstance(store, kvs.KVStore) and "async" in store.type:
+        return store, True
     on_store = os.environ.get("MXNET_UPDATE_ON_KVSTORE", "1") not in ("", "0")
     return store, on_store and store.is_capable(kvs.KVStoreBase.OPTIMIZER)

@@ -2,6 +2,7 @@
 
 from .. import optimizer as opt
 from ..error import check
+from ..kvstore import KVStore
 from ..util import atomic_write
 from ._parameter import version
 from .parameter import Parameter, ParameterDict
@@ -221,6 +222,8 @@ class Trainer:
             self._update_on_kvstore
             and self._distributed
             and self._kv_initialized
+            # In Plait's own every rank updates with its own optimizer object.
+            and not isinstance(self._kvstore, KVStore)
             and self._optimizer.rescale_grad != scale
         ):
             raise UserWarning(
@@ -270,10 +273,19 @@ class Trainer:
         )
 
     def _allreduce_grads(self):
-        for i, param in enumerate(self._params) if self._kvstore is not None else ():
+        if self._kvstore is None:
+            return
+        together = isinstance(self._kvstore, KVStore)
+        indices, gradients, outs = [], [], []
+        for i, param in enumerate(self._params):
             if param.grad_req == "null":
                 continue
             grads = param.list_grad()
+            if together and param._stype == grads[0].stype == "default":
+                indices.append(i)
+                gradients.append(grads)
+                outs.append(param.list_data() if self._update_on_kvstore else grads)
+                continue
             if grads[0].stype != "default":
                 self._kvstore.push(i, grads, priority=-i)
                 if param._stype == "default":
@@ -285,6 +297,8 @@ class Trainer:
                 self._kvstore.pushpull(i, grads, out=param.list_data(), priority=-i)
             else:
                 self._kvstore.pushpull(i, grads, priority=-i)
+        if indices:  # in one call: the first is the most urgent
+            self._kvstore.pushpull(indices, gradients, out=outs)
 
     def _update(self, ignore_stale_grad=False):
         scaler = self._amp_loss_scaler

@@ -127,10 +127,30 @@ _LOCAL = (
     "local_allreduce_device",
 )
 
+_SHARED = (
+    "dist",
+    "dist_sync",
+    "dist_device_sync",
+    "dist_sync_device",
+    "dist_async",
+    "dist_device_async",
+    "dist_async_device",
+)
+_ABSENT = {
+    "nccl": "joins GPUs, and this build has none; 'device' sums over CPU devices, "
+    "'dist_sync' over processes",
+    "p3": "is not needed: 'dist_sync' cuts large arrays and sends by priority",
+    "horovod": "needs Horovod's plug-in, registered with KVStoreBase.register; "
+    "'dist_sync' does the same over MPI",
+    "byteps": "needs BytePS' plug-in, registered with KVStoreBase.register; "
+    "'dist_sync' does the same over MPI",
+}
+
 
 def create(name="local"):
-    """A store by name: 'local' and 'device' (both inside this process), or the name of
-    a registered class.
+    """A store by name: 'local' and 'device' inside this process, 'dist_sync',
+    'dist_device_sync' and 'dist_async' among all ranks of the job, or the name of a
+    registered class.
     """
     if not isinstance(name, str):
         raise MXNetTypeError(
@@ -139,16 +159,13 @@ def create(name="local"):
     name = name.lower()
     if name in KVStoreBase.kv_registry:
         return KVStoreBase.kv_registry[name]()
-    if name in _LOCAL:
+    if name in _LOCAL or name in _SHARED:
         from .kvstore import KVStore
 
         return KVStore(name)
-    if "dist" in name or name in ("nccl", "p3", "horovod", "byteps"):
-        raise NotYetError(
-            "kvstore.create: %r connects several processes or GPUs, which comes with a "
-            "later release; 'local' and 'device' work in one process" % name
-        )
+    if name in _ABSENT:
+        raise NotYetError("kvstore.create: %r %s" % (name, _ABSENT[name]))
     raise MXNetValueError(
         "kvstore.create: unknown type %r; expected one of %s"
-        % (name, ", ".join((*_LOCAL, *sorted(KVStoreBase.kv_registry))))
+        % (name, ", ".join((*_LOCAL, *_SHARED, *sorted(KVStoreBase.kv_registry))))
     )

@@ -1,39 +1,60 @@
-"""KVStore: the store inside one process; it sums over devices and keeps the result."""
+"""KVStore: named arrays in this process, or shared by all ranks of a job."""
 
-import numpy as np
-
+from .. import _plait
 from .. import optimizer as opt
 from ..error import MXNetTypeError, MXNetValueError, NotYetError, check
-from ..ndarray import NDArray, sparse, zeros_like
-from ..ndarray import array as array_of
+from ..ndarray import NDArray
 from ..util import atomic_write
-from .base import KVStoreBase, capability_of, total
+from .base import KVStoreBase, capability_of
+from .sparse_values import SparseValues
+
+# Rules that treat every element of a weight alike: ranks update parts of arrays. The
+# others look at norms or rows, and get whole arrays.
+_ELEMENTWISE = frozenset(
+    "sgd nag adam adamw adamax nadam adagrad adadelta rmsprop ftrl ftml signum sgld "
+    "dcasgd ccsgd test".split()
+)
+
+
+def _grouped(updater):
+    """update(keys, pushed, stored) of the C++ store for an updater of Python."""
+    if isinstance(updater, opt.Updater):
+        return updater
+
+    def update(keys, pushed, stored):
+        for key, recv, value in zip(keys, pushed, stored):
+            updater(key, recv, value)
+
+    return update
 
 
 class KVStore(KVStoreBase):
     """Arrays by key, all of them int or all of them str.
 
     Every method takes one key, or a list of keys with a list of as many values. A value
-    is an array, or a list with one array for each device. Transfers follow the order of
-    the engine, so priorities are accepted and not needed.
+    is an array, or a list with one array for each device. All work is asynchronous and
+    ordered with whatever else uses the arrays; transfers between ranks of higher
+    priority go first. Stores of kind 'dist_...' are made, and their keys initialized,
+    by all ranks in one order.
     """
 
     def __init__(self, kind="local"):
         self._kind = kind
-        self._values = {}
+        shared = "async" if "async" in kind else "sync"
+        self._store = _plait.Store(shared if "dist" in kind else "local")
+        self._sparse = SparseValues()
+        self._keys = set()
         self._key_type = None
         self._updater = None
-        self._threshold = None
-        self._residuals = {}
 
     type = property(lambda self: self._kind)
-    rank = property(lambda self: 0)
-    num_workers = property(lambda self: 1)
+    rank = property(lambda self: self._store.rank)
+    num_workers = property(lambda self: self._store.size)
 
     # Keys and values.
 
     def _pairs(self, what, keys, values):
-        """[(key, list of arrays)], equal keys put together."""
+        """{key: list of arrays}, equal keys put together."""
         if isinstance(keys, (list, tuple)):
             if not isinstance(values, (list, tuple)) or len(keys) != len(values):
                 raise MXNetValueError(
@@ -53,7 +74,7 @@ class KVStore(KVStoreBase):
                         % (what, key, type(array).__name__)
                     )
             grouped.setdefault(key, []).extend(arrays)
-        return list(grouped.items())
+        return grouped
 
     def _check_key(self, what, key):
         kind = str if isinstance(key, str) else int
@@ -69,145 +90,166 @@ class KVStore(KVStoreBase):
             )
         if what in ("init", "broadcast"):
             self._key_type = kind
-
-    def _stored(self, what, key):
-        try:
-            return self._values[key]
-        except KeyError:
+        elif key not in self._keys:
             raise MXNetValueError(
                 "KVStore.%s: the key %r is not initialized; call init() first"
                 % (what, key)
-            ) from None
+            )
 
     # Transfers.
 
     def init(self, key, value):
-        """Starts keys with copies of values; once for each key."""
-        for k, arrays in self._pairs("init", key, value):
-            self._start("init", k, arrays)
+        """Starts keys with copies of values; once for each key. Among ranks those of
+        rank 0 count.
+        """
+        self._start("init", self._pairs("init", key, value))
 
-    def _start(self, what, key, arrays):
-        if key in self._values:
-            raise MXNetValueError(
-                "KVStore.%s: the key %r is initialized already" % (what, key)
+    def _start(self, what, pairs):
+        for key, arrays in pairs.items():
+            check(
+                len(arrays) == 1,
+                "KVStore.%s: got %d values for the key %r; expected one",
+                what,
+                len(arrays),
+                key,
             )
-        check(
-            len(arrays) == 1,
-            "KVStore.%s: got %d values for the key %r; expected one",
-            what,
-            len(arrays),
-            key,
-        )
-        self._values[key] = arrays[0].copy()
+        sparse = {k for k, a in pairs.items() if a[0].stype != "default"}
+        if sparse and self._store.size > 1:
+            raise NotYetError(
+                "KVStore.%s: row_sparse values among ranks come with a later release"
+                % what
+            )
+        for key in sparse:
+            if key in self._keys:
+                raise MXNetValueError(
+                    "KVStore.%s: the key %r is initialized already" % (what, key)
+                )
+            self._sparse.start(key, pairs[key][0])
+        dense = [k for k in pairs if k not in sparse]
+        if dense:
+            self._store.init(dense, [pairs[k][0] for k in dense])
+        self._keys.update(pairs)
 
     def broadcast(self, key, value, out, priority=0):
-        for k, arrays in self._pairs("broadcast", key, value):
-            self._start("broadcast", k, arrays)
-        self.pull(key, out)
+        self._start("broadcast", self._pairs("broadcast", key, value))
+        self.pull(key, out, priority)
 
     def push(self, key, value, priority=0):
-        """Sums each value over devices; the sum is given to the updater, or where there
-        is none replaces the stored value.
+        """Sums each value over devices (and ranks); the sum is given to the updater, or
+        where there is none replaces the stored value.
         """
-        for k, arrays in self._pairs("push", key, value):
-            stored = self._stored("push", k)
-            for array in arrays:
-                if array.shape != stored.shape:
-                    raise MXNetValueError(
-                        "KVStore.push: the value of %r has shape %s; expected %s"
-                        % (k, array.shape, stored.shape)
-                    )
-            merged = self._merge(k, arrays)
-            if self._updater is None:
-                self._values[k] = merged.as_in_context(stored.context)
+        self._push(self._pairs("push", key, value), priority)
+
+    def _push(self, pairs, priority):
+        dense = {}
+        for key, arrays in pairs.items():
+            if key in self._sparse.values:
+                self._sparse.push(key, arrays, self._updater)
+            elif any(array.stype != "default" for array in arrays):
+                self._push_sparse(key, arrays)
             else:
-                self._updater(k, merged.as_in_context(stored.context), stored)
+                dense[key] = arrays
+        if dense:
+            self._store.push(list(dense), list(dense.values()), priority)
+
+    def _push_sparse(self, key, arrays):
+        """Row_sparse gradients of a dense array."""
+        if self._store.size > 1:
+            raise NotYetError(
+                "KVStore.push: row_sparse values among ranks come with a later release"
+            )
+        values = SparseValues()
+        stored = values.values[key] = self._store.stored(key)
+        values.push(key, arrays, self._updater)
+        if values.values[key] is not stored:
+            values.values[key].tostype("default").copyto(stored)
 
     def pull(self, key, out=None, priority=0, ignore_sparse=True):
         """Copies stored values to `out`."""
         check(out is not None, "KVStore.pull: out is missing; it has no default")
-        for k, arrays in self._pairs("pull", key, out):
-            stored = self._stored("pull", k)
-            for array in arrays:
-                if ignore_sparse and array.stype != "default":
-                    continue  # as MXNet: sparse arrays go through row_sparse_pull
-                stored.copyto(array)
+        dense = {}
+        for k, arrays in self._pairs("pull", key, out).items():
+            if ignore_sparse:  # as MXNet: sparse arrays go through row_sparse_pull
+                arrays = [a for a in arrays if a.stype == "default"]
+            if k in self._sparse.values:
+                for array in arrays:
+                    self._sparse.values[k].copyto(array)
+            elif all(a.stype == "default" for a in arrays):
+                dense[k] = arrays
+            else:
+                stored = self._store.stored(k)
+                for array in arrays:
+                    stored.copyto(array)
+        dense = {k: arrays for k, arrays in dense.items() if arrays}
+        if dense:
+            self._store.pull(list(dense), list(dense.values()), priority)
 
     def pushpull(self, key, value, out=None, priority=0):
-        out = value if out is None else out
-        if self._updater is not None:
-            self.push(key, value)
-            self.pull(key, out)
+        values = self._pairs("pushpull", key, value)
+        outs = values if out is None else self._pairs("pushpull", key, out)
+        arrays = [a for pairs in (values, outs) for v in pairs.values() for a in v]
+        if self._sparse.values or any(a.stype != "default" for a in arrays):
+            self._push(values, priority)
+            self.pull(list(outs), list(outs.values()), priority, ignore_sparse=False)
             return
-        targets = dict(self._pairs("pushpull", key, out))
-        pairs = self._pairs("pushpull", key, value)
-        # All sums first: keys may share arrays.
-        for k, merged in [(k, self._merge(k, arrays)) for k, arrays in pairs]:
-            for target in targets[k]:
-                merged.copyto(target)
+        self._store.pushpull(
+            list(values), list(values.values()), [outs[k] for k in values], priority
+        )
 
     def row_sparse_pull(self, key, out=None, priority=0, row_ids=None):
         """Copies the rows `row_ids` of stored row_sparse values to `out`."""
         check(out is not None, "KVStore.row_sparse_pull: out is missing")
         check(row_ids is not None, "KVStore.row_sparse_pull: row_ids are missing")
-        rows = dict(self._pairs("row_sparse_pull", key, row_ids))
-        for k, arrays in self._pairs("row_sparse_pull", key, out):
-            stored, wanted = self._stored("row_sparse_pull", k), rows[k]
-            wanted = wanted * len(arrays) if len(wanted) == 1 else wanted
-            for array, ids in zip(arrays, wanted):
-                if array.stype != "row_sparse":
+        if isinstance(row_ids, NDArray) and isinstance(key, (list, tuple)):
+            row_ids = [row_ids] * len(key)
+        outs = self._pairs("row_sparse_pull", key, out)
+        rows = self._pairs("row_sparse_pull", key, row_ids)
+        for k, arrays in outs.items():
+            for array in arrays:
+                if array.stype != "row_sparse" or k not in self._sparse.values:
                     raise MXNetValueError(
-                        "KVStore.row_sparse_pull: out of %r has storage %r; expected "
-                        "row_sparse" % (k, array.stype)
+                        "KVStore.row_sparse_pull: the value of %r or its out is not "
+                        "row_sparse; expected both to be" % (k,)
                     )
-                ids = np.unique(ids.asnumpy()).astype("int64")
-                kept = sparse.retain(stored, array_of(ids, dtype="int64"))
-                kept.copyto(array)
+            self._sparse.rows(k, arrays, rows[k])
 
     # What happens to values.
 
-    def _merge(self, key, arrays):
-        if self._threshold is not None and len(arrays) > 1:
-            arrays = [self._compressed(key, k, array) for k, array in enumerate(arrays)]
-        return arrays[0].copy() if len(arrays) == 1 else total(arrays)
-
-    def _compressed(self, key, device, gradient):
-        """What 2-bit compression leaves of a gradient: +t, -t or 0; the rest is kept
-        for the next push.
-        """
-        residual = self._residuals.get((key, device))
-        if residual is None:
-            residual = self._residuals[key, device] = zeros_like(gradient)
-        residual += gradient
-        limit = self._threshold
-        sent = limit * ((residual >= limit) - (residual <= -limit))
-        residual -= sent
-        return sent
-
     def set_gradient_compression(self, compression_params):
-        """Compresses what is pushed to {'type': '2bit', 'threshold': t} with error
-        feedback; for stores of type 'device'.
+        """Compresses gradients with error feedback: {'type': '2bit', 'threshold': t} or
+        {'type': '1bit'}; 'bfloat16' and 'float16' only narrow them. What devices push in
+        a 'device' store, and what ranks send in a 'dist' one.
         """
-        if "device" not in self._kind:
+        if "device" not in self._kind and "dist" not in self._kind:
             raise MXNetValueError(
                 "KVStore.set_gradient_compression: a store of type %r does not "
-                "compress; use 'device'" % self._kind
+                "compress; use 'device' or 'dist_sync'" % self._kind
             )
         params = dict(compression_params)
         kind, threshold = params.pop("type", None), float(params.pop("threshold", 0.5))
-        if kind != "2bit" or params or threshold <= 0:
+        if params or not isinstance(kind, str):
             raise MXNetValueError(
-                "KVStore.set_gradient_compression: got %s; expected type '2bit' and a "
-                "threshold above 0" % (compression_params,)
+                "KVStore.set_gradient_compression: got %s; expected a type and a "
+                "threshold" % (compression_params,)
             )
-        self._threshold = threshold
+        self._store.set_compression(kind, threshold)
 
     def set_optimizer(self, optimizer):
+        """Updates stored values with this optimizer at each push. Among ranks each
+        updates the part that it owns, with this very object: a new learning rate counts
+        at once, if all ranks set it.
+        """
         self._set_updater(opt.get_updater(optimizer))
 
     def _set_updater(self, updater):
         """Sets updater(key, merged value, stored value), called at each push."""
         self._updater = updater
+        if updater is None:
+            self._store.set_updater(None, False)
+            return
+        rule = getattr(updater, "optimizer", None)
+        elementwise = type(rule).__name__.lower() in _ELEMENTWISE
+        self._store.set_updater(_grouped(updater), elementwise)
 
     def is_capable(self, capability):
         return capability_of(capability) == KVStoreBase.OPTIMIZER
@@ -220,22 +262,34 @@ class KVStore(KVStoreBase):
         )
         return self._updater
 
+    def _states_file(self, fname):
+        """Each rank keeps the states of what it owns."""
+        if self.num_workers == 1:
+            return fname
+        return "%s.%d-of-%d" % (fname, self.rank, self.num_workers)
+
     def save_optimizer_states(self, fname, dump_optimizer=False, format="plait"):
+        """Writes the states to a file; among ranks to one for each, FNAME.R-of-N, which
+        as many ranks load again.
+        """
         updater = self._states_owner("save_optimizer_states")
-        atomic_write(fname, updater.get_states(dump_optimizer, format=format))
+        states = updater.get_states(dump_optimizer, format=format)
+        atomic_write(self._states_file(fname), states)
 
     def load_optimizer_states(self, fname):
         updater = self._states_owner("load_optimizer_states")
-        with open(fname, "rb") as f:
+        with open(self._states_file(fname), "rb") as f:
             updater.set_states(f.read())
+        self._set_updater(updater)  # the optimizer may be another
 
-    # Other processes: there are none.
+    # Other ranks.
 
     def _barrier(self):
-        """Waits for the other processes."""
+        """Waits until all ranks have come here."""
+        self._store.barrier()
 
     def _send_command_to_servers(self, head, body):
-        raise NotYetError(
-            "KVStore: servers come with a later release; a store of type %r has none"
-            % self._kind
+        raise MXNetValueError(
+            "KVStore: there are no server processes to send %r to; every rank serves "
+            "the part of the arrays that it owns" % (head,)
         )
