@@ -1,8 +1,8 @@
 """plait.distributed: the ranks of a job, and what they do together.
 
 A program started by plait-run, mpirun or srun is one of several equal ranks; one that
-was started by itself is the only one. The functions below are collective unless they say
-otherwise: all ranks call them, in one order and with arrays of equal shapes.
+was started by itself is the only one. The functions below are collective unless they
+say otherwise: all ranks call them, in one order and with arrays of equal shapes.
 
     from plait import distributed as dist
 
@@ -56,7 +56,7 @@ def _dense(what, array):
 
 
 def allreduce(array, average=False, name="an array", inplace=False):
-    """The sum (or the mean) of all ranks' arrays, on every rank; `name` is for errors."""
+    """The sum (or the mean) of all ranks' arrays; `name` is for errors."""
     result = _dense("allreduce", array)
     if not inplace:
         result = array.copy()

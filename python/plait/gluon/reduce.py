@@ -9,7 +9,8 @@ from ..error import NotYetError
 def make_store(kvstore, devices, sparse_weights):
     """(store or None, whether updates run in it) for a Trainer's kvstore argument.
 
-    One device needs none. In dist_async updates run there always. $MXNET_UPDATE_ON_KVSTORE=0 keeps updates outside.
+    One device needs none. $MXNET_UPDATE_ON_KVSTORE=0 keeps updates outside, but for
+    dist_async, where they always run in it.
     """
     if kvstore is None:
         return None, False

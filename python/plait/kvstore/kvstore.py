@@ -216,9 +216,9 @@ class KVStore(KVStoreBase):
     # What happens to values.
 
     def set_gradient_compression(self, compression_params):
-        """Compresses gradients with error feedback: {'type': '2bit', 'threshold': t} or
-        {'type': '1bit'}; 'bfloat16' and 'float16' only narrow them. What devices push in
-        a 'device' store, and what ranks send in a 'dist' one.
+        """Compresses gradients with error feedback: {'type': '2bit', 'threshold': t}
+        or {'type': '1bit'}; 'bfloat16' and 'float16' only narrow them. What devices
+        push in a 'device' store, and what ranks send in a 'dist' one.
         """
         if "device" not in self._kind and "dist" not in self._kind:
             raise MXNetValueError(
