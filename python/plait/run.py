@@ -11,6 +11,7 @@ This file stands for itself: in the ranks it runs before the package is imported
 """
 
 import argparse
+import contextlib
 import ctypes
 import os
 import re
@@ -251,7 +252,7 @@ def mpirun_of(options, restart):
 
 def stop(job):
     """Ends mpirun, and with it all ranks: their supervisors take the scripts along."""
-    for number, patience in ((signal.SIGTERM, 10), (signal.SIGKILL, 10)):
+    for number, patience in ((signal.SIGTERM, 5), (signal.SIGKILL, 5)):
         if job.poll() is None:
             job.send_signal(number)
             try:
@@ -259,6 +260,24 @@ def stop(job):
             except subprocess.TimeoutExpired:
                 continue
     return job.wait()
+
+
+def watch(job, output, options):
+    """Until the job ends by itself, or its time after a failure is over."""
+    deadline = None
+    while job.poll() is None:
+        time.sleep(0.05)
+        now = time.monotonic()
+        if deadline is None and output.failures():
+            deadline = now + options.grace
+        # mpirun may wait for what a lost rank can no longer say.
+        if len(output.ended) == options.num_workers:
+            deadline = min(deadline or now + 5, now + 5)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                job.wait(max(0, deadline - now))
+            return
+        if deadline is not None and now > deadline:
+            return
 
 
 def run_once(options, restart):
@@ -282,18 +301,14 @@ def run_once(options, restart):
     ]
     for reader in readers:
         reader.start()
-    failed_at = None
     try:
-        while job.poll() is None:
-            time.sleep(0.05)
-            if failed_at is None and output.failures():
-                failed_at = time.monotonic()
-            if failed_at is not None and time.monotonic() - failed_at > options.grace:
-                stop(job)
+        watch(job, output, options)
     finally:
         stop(job)
+    # What an unreachable machine left behind may hold the pipes.
+    patience = 10 if job.returncode == 0 else 1
     for reader in readers:
-        reader.join(10)
+        reader.join(patience)
     return status_of(output, options.num_workers, job.returncode)
 
 
