@@ -174,13 +174,19 @@ std::vector<uint8_t> Recode(std::span<const uint8_t> file, const Recoding& r) {
 // y (height, width, channels) from x of the same dtype, which both must have.
 template <typename T>
 void ResizeInto(const void* x, int64_t height, int64_t width, int64_t channels, void* y,
-                int64_t y_height, int64_t y_width, int interp) {
+                int64_t y_height, int64_t y_width, int interp, bool antialias) {
+  if (antialias) {
+    return image::ResizeAntialias(static_cast<const T*>(x), width * channels, height,
+                                  width, channels, static_cast<T*>(y), y_height,
+                                  y_width, static_cast<image::Interpolation>(interp));
+  }
   image::Resize(static_cast<const T*>(x), height, width, channels, static_cast<T*>(y),
                 y_height, y_width, static_cast<image::Interpolation>(interp));
 }
 
 void ResizeNumpy(const nb::ndarray<nb::numpy, nb::ro, nb::c_contig>& x,
-                 const nb::ndarray<nb::numpy, nb::c_contig>& y, int interp) {
+                 const nb::ndarray<nb::numpy, nb::c_contig>& y, int interp,
+                 bool antialias) {
   Check(x.ndim() == 3 && y.ndim() == 3 && x.shape(2) == y.shape(2) &&
             x.dtype() == y.dtype() && interp >= 0 && interp <= 4 && x.size() > 0 &&
             y.size() > 0,
@@ -196,7 +202,7 @@ void ResizeNumpy(const nb::ndarray<nb::numpy, nb::ro, nb::c_contig>& x,
   nb::gil_scoped_release unlocked;
   const auto n = [](size_t size) { return static_cast<int64_t>(size); };
   run(x.data(), n(x.shape(0)), n(x.shape(1)), n(x.shape(2)), y.data(), n(y.shape(0)),
-      n(y.shape(1)), interp);
+      n(y.shape(1)), interp, antialias);
 }
 
 }  // namespace
@@ -209,7 +215,7 @@ void BindImage(nb::module_& m) {
         nb::arg("red_first") = true, nb::arg("shorter_edge") = 0,
         "An NDArray (height, width, channels) of an image file in memory.");
   m.def("resize_image", ResizeNumpy, nb::arg("src").noconvert(),
-        nb::arg("dst").noconvert(), nb::arg("interp"),
+        nb::arg("dst").noconvert(), nb::arg("interp"), nb::arg("antialias") = false,
         "Resizes one NumPy array into another.");
   m.def("encode_image", EncodeFromNumpy, nb::arg("pixels"), nb::arg("extension"),
         nb::arg("quality") = 95, nb::arg("red_first") = false,

@@ -115,8 +115,14 @@ void ImageView::Apply(const Cut& cut) {
   height = cut.part.height;
   if (!cut.Resizes()) return;
   std::vector<uint8_t> y(static_cast<size_t>(cut.height * cut.width * channels));
-  image::ResizeBytes(data, stride, height, width, channels, y.data(), cut.height,
-                     cut.width, static_cast<image::Interpolation>(cut.method));
+  const auto how = static_cast<image::Interpolation>(cut.method);
+  if (cut.antialias) {
+    image::ResizeAntialias(data, stride, height, width, channels, y.data(), cut.height,
+                           cut.width, how);
+  } else {
+    image::ResizeBytes(data, stride, height, width, channels, y.data(), cut.height,
+                       cut.width, how);
+  }
   Own(cut.height, cut.width, std::move(y));
 }
 

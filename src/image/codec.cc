@@ -92,6 +92,12 @@ void CheckSize(const char* format, int64_t height, int64_t width,
         options.most_pixels, " pixels were expected");
 }
 
+void CheckRoom(const char* format, size_t file_bytes, int64_t samples, int64_t most) {
+  Check(samples / most <= static_cast<int64_t>(file_bytes), "image: the ", format,
+        " says that it has ", samples, " samples, and is of ", file_bytes,
+        " bytes; it is damaged or cut off");
+}
+
 void Decode(std::span<const uint8_t> file, const DecodeOptions& options,
             const Place& place) {
   const Codec& codec = CodecOf(file);

@@ -88,6 +88,10 @@ bool HasCodec(std::string_view name);
 void CheckSize(const char* format, int64_t height, int64_t width,
                const DecodeOptions& options);
 
+// Throws where a file of so many bytes cannot hold an image of so many samples, `most`
+// a byte: before memory is taken for a size that is made up.
+void CheckRoom(const char* format, size_t file_bytes, int64_t samples, int64_t most);
+
 }  // namespace plait::image
 
 #endif  // PLAIT_IMAGE_CODEC_H_

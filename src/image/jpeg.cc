@@ -22,6 +22,9 @@
 namespace plait::image {
 namespace {
 
+// A block of 64 samples takes a bit at least, of arithmetic coding less.
+constexpr int64_t kMostPerByte = 8192;
+
 // Progressive files of thousands of scans take minutes to decode.
 constexpr int kMostScans = 500;
 
@@ -212,6 +215,9 @@ void DecodeJpeg(std::span<const uint8_t> file, const DecodeOptions& options,
   Decoder decoder;
   if (!decoder.ReadHead(file)) decoder.Fail("has a damaged head");
   CheckSize("JPEG", decoder.info().image_height, decoder.info().image_width, options);
+  CheckRoom("JPEG", file.size(),
+            int64_t{decoder.info().image_height} * decoder.info().image_width,
+            kMostPerByte);
   if (!decoder.Prepare(options)) decoder.Fail("is of an unknown kind");
   const int64_t height = decoder.info().output_height,
                 width = decoder.info().output_width;
@@ -244,6 +250,9 @@ bool DecodeJpegRegion(std::span<const uint8_t> file, const DecodeOptions& option
   Decoder decoder;
   if (!decoder.ReadHead(file)) decoder.Fail("has a damaged head");
   CheckSize("JPEG", decoder.info().image_height, decoder.info().image_width, options);
+  CheckRoom("JPEG", file.size(),
+            int64_t{decoder.info().image_height} * decoder.info().image_width,
+            kMostPerByte);
   if (decoder.IsCmyk()) return false;
   DecodeOptions whole = options;
   whole.shorter_edge = 0;

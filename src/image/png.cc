@@ -17,6 +17,9 @@
 namespace plait::image {
 namespace {
 
+// Of one bit each, packed by deflate to a thousandth at most.
+constexpr int64_t kMostPerByte = 8 * 1032;
+
 // What an error or a read needs to know.
 struct State {
   std::span<const uint8_t> input;
@@ -137,6 +140,7 @@ void DecodePng(std::span<const uint8_t> file, const DecodeOptions& options,
   if (!decoder.ReadHead()) decoder.Fail("has a damaged head");
   Layout layout = decoder.Stored();
   CheckSize("PNG", layout.height, layout.width, options);
+  CheckRoom("PNG", file.size(), layout.height * layout.width, kMostPerByte);
   if (options.channels != Channels::kAsStored) {
     layout.wide = false;
     layout.channels = options.channels == Channels::kGray ? 1 : 3;

@@ -25,6 +25,14 @@ void ResizeBytes(const uint8_t* x, int64_t stride, int64_t height, int64_t width
                  int64_t channels, uint8_t* y, int64_t y_height, int64_t y_width,
                  Interpolation how);
 
+// As Pillow and torchvision resize: the kernel covers all that a sample of the result
+// stands for. kCubic and kLanczos have Pillow's kernels, kArea is its box; not
+// kNearest. Rows of x are `stride` elements apart. One thread.
+template <typename T>
+void ResizeAntialias(const T* x, int64_t stride, int64_t height, int64_t width,
+                     int64_t channels, T* y, int64_t y_height, int64_t y_width,
+                     Interpolation how);
+
 // A part of an image, in its pixels.
 struct Window {
   int64_t x = 0, y = 0, width = 0, height = 0;

@@ -79,6 +79,8 @@ PIPELINES = {
     "middle cubic": [T.Resize(30, True, 2), T.CenterCrop((7, 9))],
     "shrunk by area": [T.Resize(8, True, 3), T.CenterCrop(6), T.ToTensor()],
     "enlarged": [T.CenterCrop((40, 10)), T.RandomFlipLeftRight()],
+    "antialiased": [T.RandomResizedCrop(6, interpolation=2, antialias=True)],
+    "antialiased middle": [T.Resize(9, True, antialias=True), T.CenterCrop(8)],
     "crop": [T.CropResize(2, 1, 9, 8), T.RandomFlipTopBottom(), T.ToTensor()],
     "crop and resize": [T.CropResize(2, 1, 9, 8, (5, 6), 1), T.ToTensor()],
 }

@@ -5,6 +5,7 @@ import random
 import numpy as np
 import pytest
 
+import plait as mx
 from plait import nd
 from plait.gluon.data.vision import transforms as T
 
@@ -156,3 +157,28 @@ def test_compose_and_random_apply(picture):
     invert = T.RandomApply(T.Cast("float64"), p=0.3)
     kinds = [apply(invert, picture).dtype for _ in range(100)]
     assert 10 < kinds.count(np.float64) < 50
+
+
+@pytest.mark.parametrize("size", [(17, 23), (53, 30), (80, 33), (120, 90), (7, 71)])
+@pytest.mark.parametrize("interp,name", [(1, "BILINEAR"), (2, "BICUBIC"), (3, "BOX")])
+def test_antialiased_resizing_is_that_of_pillow(size, interp, name):
+    image = pytest.importorskip("PIL.Image")
+    pixels = np.random.RandomState(0).randint(0, 256, (53, 71, 3)).astype("uint8")
+    method = getattr(image, "Resampling", image)
+    wanted = image.fromarray(pixels).resize(size[::-1], getattr(method, name))
+    array = mx.nd.array(pixels, dtype="uint8")
+    made = mx.image.imresize(array, size[1], size[0], interp, antialias=True)
+    assert np.array_equal(made.asnumpy(), np.asarray(wanted))
+    resize = T.Resize(size[::-1], interpolation=interp, antialias=True)
+    assert np.array_equal(resize(array).asnumpy(), np.asarray(wanted))
+    floats = mx.image.imresize(
+        array.astype("float32"), size[1], size[0], interp, antialias=True
+    )
+    # Bytes are kept within 0 and 255 between the passes, which cubic leaves.
+    gap = np.abs(floats.asnumpy().clip(0, 255) - np.asarray(wanted))
+    assert gap.max() < (20 if interp == 2 else 1.6)
+
+
+def test_the_nearest_pixel_has_no_antialiasing():
+    with pytest.raises(ValueError, match="nearest"):
+        mx.image.imresize(mx.nd.zeros((4, 4, 3)), 2, 2, 0, antialias=True)

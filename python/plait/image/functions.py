@@ -69,13 +69,23 @@ def imdecode(buf, flag=1, to_rgb=True, out=None):
     return _decode(buf, flag, to_rgb, out)
 
 
-def imresize(src, w, h, interp=1, out=None):
+def imresize(src, w, h, interp=1, out=None, antialias=False):
     """src with width w and height h.
 
     interp: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos; 9 cubic to enlarge, area to
-    shrink, else linear; 10 one of the first five by chance.
+    shrink, else linear; 10 one of the first five by chance. antialias: every pixel
+    counts, as Pillow and torchvision resize; not with 0.
     """
     interp = _get_interp_method(interp, (src.shape[0], src.shape[1], h, w))
+    if antialias:
+        from ..gluon.data.vision import pixels
+
+        made = pixels.resize(src.asnumpy(), (w, h), False, interp, True)
+        made = nd.array(made, dtype=made.dtype)
+        if out is None:
+            return made
+        out[:] = made
+        return out
     return nd._internal._cvimresize(src, w=w, h=h, interp=interp, out=out)
 
 

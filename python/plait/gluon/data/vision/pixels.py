@@ -46,9 +46,9 @@ def choose_interp(interp, old, new):
     return chance.current().whole(0, 4) if interp == 10 else interp
 
 
-def resize(image, size, keep_ratio=False, interp=1):
+def resize(image, size, keep_ratio=False, interp=1, antialias=False):
     """The image with (width, height) `size`; a number is both, or with keep_ratio the
-    less.
+    less. antialias: as Pillow and torchvision resize.
     """
     height, width = image.shape[-3:-1]
     if isinstance(size, (int, np.integer)):
@@ -70,7 +70,7 @@ def resize(image, size, keep_ratio=False, interp=1):
     source = np.ascontiguousarray(image if known else image.astype(np.float32))
     out = np.empty((*image.shape[:-3], size[1], size[0], image.shape[-1]), source.dtype)
     for index in np.ndindex(image.shape[:-3]):
-        _plait.resize_image(source[index], out[index], interp)
+        _plait.resize_image(source[index], out[index], interp, antialias)
     return out if known else like(out, image)
 
 
@@ -92,7 +92,7 @@ def crop(image, x, y, width, height):
     return image[..., y : y + height, x : x + width, :]
 
 
-def center_crop(image, size, interp=1):
+def center_crop(image, size, interp=1, antialias=False):
     """The middle of the image; scaled down to fit and then resized where it is too
     small.
     """
@@ -104,10 +104,12 @@ def center_crop(image, size, interp=1):
         w, h = width, h * width / float(w)
     w, h = int(w), int(h)
     part = crop(image, (width - w) // 2, (height - h) // 2, w, h)
-    return part if (w, h) == tuple(size) else resize(part, size, False, interp)
+    if (w, h) == tuple(size):
+        return part
+    return resize(part, size, False, interp, antialias)
 
 
-def random_resized_crop(image, size, area, ratio, interp=1):
+def random_resized_crop(image, size, area, ratio, interp=1, antialias=False):
     """A random rectangle by area and aspect ratio, resized; the middle after ten
     misses.
     """
@@ -120,8 +122,8 @@ def random_resized_crop(image, size, area, ratio, interp=1):
         h = int(round(math.sqrt(wanted / aspect)))
         if 0 < w <= width and 0 < h <= height:
             x, y = draw.whole(0, width - w), draw.whole(0, height - h)
-            return resize(crop(image, x, y, w, h), size, False, interp)
-    return center_crop(image, size, interp)
+            return resize(crop(image, x, y, w, h), size, False, interp, antialias)
+    return center_crop(image, size, interp, antialias)
 
 
 def brightness(image, factor):

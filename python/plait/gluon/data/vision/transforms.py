@@ -190,27 +190,33 @@ class RandomRotation(_Pixels):
 
 class RandomResizedCrop(_Pixels):
     """A random part by area (scale) and aspect ratio, resized to `size` (width,
-    height).
+    height); antialias as Resize has it.
     """
 
     def __init__(
-        self, size, scale=(0.08, 1.0), ratio=(3.0 / 4.0, 4.0 / 3.0), interpolation=1
+        self,
+        size,
+        scale=(0.08, 1.0),
+        ratio=(3.0 / 4.0, 4.0 / 3.0),
+        interpolation=1,
+        antialias=False,
     ):
         super().__init__()
         scale = scale if isinstance(scale, (tuple, list)) else (scale, 1.0)
-        self._args = (_pair(size), scale, ratio, interpolation)
+        self._args = (_pair(size), scale, ratio, interpolation, antialias)
 
     def _pixels(self, image):
         return pixels.random_resized_crop(image, *self._args)
 
     def _step(self):
-        size, scale, ratio, interpolation = self._args
+        size, scale, ratio, interpolation, antialias = self._args
         if min(ratio) <= 0:
             return None
         return {
             "kind": "random_resized_crop",
             **_size_of_step(size),
             "interpolation": interpolation,
+            "antialias": bool(antialias),
             "min_area": float(scale[0]),
             "max_area": float(scale[1]),
             "min_log_ratio": math.log(ratio[0]),
@@ -267,24 +273,25 @@ class CenterCrop(_Pixels):
 
 class Resize(_Pixels):
     """Resizes to (width, height); a number is both, or with keep_ratio the shorter
-    side.
+    side. antialias: every pixel counts, as Pillow and torchvision resize.
     """
 
-    def __init__(self, size, keep_ratio=False, interpolation=1):
+    def __init__(self, size, keep_ratio=False, interpolation=1, antialias=False):
         super().__init__()
-        self._args = (size, keep_ratio, interpolation)
+        self._args = (size, keep_ratio, interpolation, antialias)
 
     def _pixels(self, image):
         return pixels.resize(image, *self._args)
 
     def _step(self):
-        size, keep_ratio, interpolation = self._args
+        size, keep_ratio, interpolation, antialias = self._args
         whole = isinstance(size, (int, np.integer))
         return {
             "kind": "resize",
             **_size_of_step(_pair(size)),
             "keep_ratio": bool(keep_ratio and whole),
             "interpolation": interpolation,
+            "antialias": bool(antialias),
         }
 
 
