@@ -5,6 +5,7 @@
 # Debian has both MPIs side by side; elsewhere PLAIT_OPENMPI_DIR or PLAIT_MPICH_DIR
 # names a folder with include/mpi.h and lib/.
 set(MPI_PLUGINS)
+include(GNUInstallDirs)
 foreach(name openmpi mpich)
   string(TOUPPER ${name} upper)
   set(PLAIT_${upper}_DIR "" CACHE PATH "Where ${name} is installed")

@@ -79,6 +79,38 @@ void Exchange::Refuse(CollectiveSpec spec, const std::string& why) {
       [&thread = impl_->thread, spec, why] { thread.Refuse(spec, why); });
 }
 
+void Exchange::Serve(uint32_t store, std::shared_ptr<RequestServer> server) {
+  impl_->thread.Post([&thread = impl_->thread, store, server] {
+    if (!thread.broken()) thread.requests().Serve(store, server);
+  });
+}
+
+std::unique_ptr<AsyncOperation> Exchange::Push(CollectiveSpec spec,
+                                               const NDArray& codes,
+                                               const NDArray& order) {
+  spec.round = impl_->NextRound(spec.slot);
+  return std::make_unique<Requests::Push>(impl_->thread, spec, codes, order);
+}
+
+std::unique_ptr<AsyncOperation> Exchange::Pull(CollectiveSpec spec, const NDArray& dst,
+                                               const NDArray& order) {
+  spec.round = impl_->NextRound(spec.slot);
+  return std::make_unique<Requests::Pull>(impl_->thread, spec, dst, order);
+}
+
+void Exchange::Reply(int to, uint32_t slot, uint32_t round, const NDArray& part,
+                     const std::string& error) {
+  impl_->thread.Post([&thread = impl_->thread, to, slot, round, part, error] {
+    if (!thread.broken()) thread.requests().Reply(to, slot, round, part, error);
+  });
+}
+
+void Exchange::RefusePush(int to, uint32_t slot, const std::string& why) {
+  impl_->thread.Post([&thread = impl_->thread, to, slot, why] {
+    if (!thread.broken()) thread.requests().RefusePush(to, slot, why);
+  });
+}
+
 void Exchange::AllReduce(const NDArray& x, const std::string& label) {
   Partition partition(size());
   CollectiveSpec spec;

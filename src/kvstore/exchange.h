@@ -73,10 +73,14 @@ class Exchange {
 
   // --- Requests.
 
-  void Serve(uint32_t store, std::shared_ptr<RequestServer> server);  // null: no more
-  std::unique_ptr<AsyncOperation> Push(const CollectiveSpec& spec,
-                                       const NDArray& codes);
-  std::unique_ptr<AsyncOperation> Pull(const CollectiveSpec& spec, const NDArray& dst);
+  // For good: other ranks may ask until the end.
+  void Serve(uint32_t store, std::shared_ptr<RequestServer> server);
+  // Operations that must be pushed in the order of these calls, each writing `order`.
+  // Push reads the codes of all parts, Pull writes the whole array.
+  std::unique_ptr<AsyncOperation> Push(CollectiveSpec spec, const NDArray& codes,
+                                       const NDArray& order);
+  std::unique_ptr<AsyncOperation> Pull(CollectiveSpec spec, const NDArray& dst,
+                                       const NDArray& order);
   // `part` is the own part of the slot; or, with a text, there is none.
   void Reply(int to, uint32_t slot, uint32_t round, const NDArray& part,
              const std::string& error = "");

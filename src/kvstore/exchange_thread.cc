@@ -25,10 +25,6 @@ constexpr int kLooks = 20;
 
 // ---------------------------------------------------------------- transfers
 
-void Transfer::FailWith(const std::string& why, ErrorKind kind) {
-  Finish(std::make_exception_ptr(Error(kind, "kvstore: " + label_ + ": " + why)));
-}
-
 CollectTransfer::CollectTransfer(ExchangeThread& thread, const CollectiveSpec& what,
                                  const NDArray& src, const NDArray& dst,
                                  const NDArray& after)
@@ -68,6 +64,7 @@ const char* CollectTransfer::name() const {
 ExchangeThread::ExchangeThread(Communicator& comm)
     : comm_(comm),
       outbox_(comm, traffic_),
+      requests_(comm.rank(), comm.size(), outbox_),
       leaving_(static_cast<size_t>(comm.size()), false),
       left_(leaving_) {
   left_[static_cast<size_t>(comm.rank())] = true;
@@ -130,7 +127,7 @@ void ExchangeThread::Run() {
     }
     if (Stopped()) return;
     in_vain = moved ? 0 : in_vain + 1;
-    const bool busy = !meetings_.empty() || !outbox_.empty();
+    const bool busy = !meetings_.empty() || !outbox_.empty() || !requests_.idle();
     if (in_vain > (busy ? kLooks : 0)) comm_.Idle(busy ? kBusyRest : kIdleRest);
   }
 }
@@ -142,7 +139,10 @@ bool ExchangeThread::Step() {
   Check(fault.empty(), ErrorKind::kIo, fault);
   moved |= outbox_.Step();
   moved |= Receive();
-  if (moved) EndCollectives();
+  if (moved) {
+    EndCollectives();
+    requests_.End();
+  }
   SeeOff();
   return moved;
 }
@@ -218,18 +218,9 @@ void ExchangeThread::Read(int from, const std::string& packet) {
 void ExchangeThread::Hear(int from, const Entry& entry, const char* payload) {
   switch (entry.said) {
     case Said::kPart:
-    case Said::kWhole: {
-      char* place = At(entry.slot, entry.round).collective->Place(from, entry);
-      if (payload == nullptr) {
-        incoming_.push_back(
-            {comm_.Receive(from, static_cast<int>(entry.tag), place, entry.bytes), from,
-             entry, place});
-      } else {
-        std::memcpy(place, payload, entry.bytes);
-        Come(from, entry, place);
-      }
-      return;
-    }
+    case Said::kWhole:
+      return Take(from, entry, payload,
+                  At(entry.slot, entry.round).collective->Place(from, entry));
     case Said::kFailPart:
     case Said::kFailWhole:
       Check(payload != nullptr, ErrorKind::kIo, "rank ", from, " sent no text");
@@ -239,14 +230,39 @@ void ExchangeThread::Hear(int from, const Entry& entry, const char* payload) {
     case Said::kBye:
       leaving_[static_cast<size_t>(from)] = true;
       return;
-    default:
-      Fail(ErrorKind::kIo, "rank ", from, " sent a request; this exchange serves none");
+    case Said::kPush:
+    case Said::kReply:
+      return Take(from, entry, payload, requests_.Place(from, entry));
+    case Said::kPull:
+      return requests_.Asked(from, entry);
+    case Said::kRefused:
+      Check(payload != nullptr, ErrorKind::kIo, "rank ", from, " sent no text");
+      return requests_.Refused(entry, std::string(payload, entry.bytes));
+    case Said::kCount:
+      return;  // Read has refused it
+  }
+}
+
+// The payload goes to its place, now or when it has come by itself.
+void ExchangeThread::Take(int from, const Entry& entry, const char* payload,
+                          char* place) {
+  if (payload == nullptr) {
+    incoming_.push_back(
+        {comm_.Receive(from, static_cast<int>(entry.tag), place, entry.bytes), from,
+         entry, place});
+  } else {
+    std::memcpy(place, payload, entry.bytes);
+    Come(from, entry, place);
   }
 }
 
 void ExchangeThread::Come(int from, const Entry& entry, const char* place) {
   traffic_.payload_received += entry.bytes;
-  At(entry.slot, entry.round).collective->Arrived(from, entry, place);
+  if (entry.said == Said::kPart || entry.said == Said::kWhole) {
+    At(entry.slot, entry.round).collective->Arrived(from, entry, place);
+  } else {
+    requests_.Arrived(from, entry);
+  }
 }
 
 // ---------------------------------------------------------------- collectives
@@ -316,9 +332,10 @@ bool ExchangeThread::Stopped() {
     if (!stopping_ || !posted_.empty()) return false;
   }
   if (!fault_.empty()) return true;
-  const bool working = std::any_of(meetings_.begin(), meetings_.end(), [](auto& item) {
-    return item.second.transfer != nullptr;
-  });
+  const bool working = !requests_.idle() ||
+                       std::any_of(meetings_.begin(), meetings_.end(), [](auto& item) {
+                         return item.second.transfer != nullptr;
+                       });
   // Others may wait for this rank in vain, and this rank for them: then it says goodbye
   // first, which fails what they wait for.
   const auto now = std::chrono::steady_clock::now();
@@ -363,6 +380,7 @@ void ExchangeThread::Break(const std::string& fault) {
   meetings_.clear();
   incoming_.clear();
   for (CollectTransfer* transfer : transfers) transfer->Keep(lost->chunks);
+  const std::vector<Requests::Asking*> asking = requests_.GiveUp(lost->chunks);
   {
     const std::lock_guard lock(mutex);
     all->push_back(lost);
@@ -371,6 +389,7 @@ void ExchangeThread::Break(const std::string& fault) {
     *transfer->spec.history = fault_;
     transfer->FailWith(fault_, ErrorKind::kIo);
   }
+  for (Requests::Asking* request : asking) request->FailWith(fault_, ErrorKind::kIo);
 }
 
 }  // namespace plait

@@ -15,24 +15,10 @@
 #include <vector>
 
 #include "kvstore/exchange.h"
+#include "kvstore/requests.h"
+#include "kvstore/transfer.h"
 
 namespace plait {
-
-class ExchangeThread;
-
-// A transfer of the engine that the thread carries out.
-class Transfer : public AsyncOperation {
- public:
-  explicit Transfer(std::string label) : label_(std::move(label)) {
-    lane = Lane::kComm;
-  }
-  const char* layer() const override { return label_.c_str(); }
-  // Ends it with "kvstore: LABEL: WHY".
-  void FailWith(const std::string& why, ErrorKind kind);
-
- private:
-  std::string label_;
-};
 
 class CollectTransfer final : public Transfer {
  public:
@@ -70,6 +56,13 @@ class ExchangeThread {
   // --- On the thread.
 
   void Begin(CollectTransfer* transfer);
+  template <typename Request>  // Requests::Push, Requests::Pull
+  void Begin(Request* request) {
+    if (!fault_.empty()) return request->FailWith(fault_, ErrorKind::kIo);
+    requests_.Begin(request);
+  }
+  bool broken() const { return !fault_.empty(); }
+  Requests& requests() { return requests_; }
   void Refuse(const CollectiveSpec& spec, const std::string& why);
   Outbox& outbox() { return outbox_; }
 
@@ -95,6 +88,7 @@ class ExchangeThread {
   bool ReceiveLarge();
   void Read(int from, const std::string& packet);
   void Hear(int from, const Entry& entry, const char* payload);
+  void Take(int from, const Entry& entry, const char* payload, char* place);
   void Come(int from, const Entry& entry, const char* place);
   Meeting& At(uint32_t slot, uint32_t round);
   void EndCollectives();
@@ -105,6 +99,7 @@ class ExchangeThread {
   Communicator& comm_;
   Traffic traffic_;
   Outbox outbox_;
+  Requests requests_;
   std::map<Id, Meeting> meetings_;
   std::list<Incoming> incoming_;
   Communicator::RequestPtr packet_request_;

@@ -283,7 +283,7 @@ void SyncStore::PushMerged(const Entries& entries, std::span<const NDArray> merg
       continue;
     }
     parts.push_back(Reduce(*entries[i], merged[i], urgent));
-    bytes += parts.back().sum.nbytes();
+    bytes += merged[i].nbytes() / size();  // the same on all ranks
     if (bytes < kUpdateBytes) continue;
     Update(parts);
     bytes = 0;
@@ -294,8 +294,7 @@ void SyncStore::PushMerged(const Entries& entries, std::span<const NDArray> merg
 }  // namespace
 
 std::unique_ptr<Store> MakeSharedStore(Exchange& exchange, Consistency consistency) {
-  Check(consistency == Consistency::kSequential, ErrorKind::kNotImplemented,
-        "kvstore: stores with eventual consistency come later");
+  if (consistency == Consistency::kEventual) return MakeAsyncStore(exchange);
   return std::make_unique<SyncStore>(exchange);
 }
 

@@ -192,6 +192,7 @@ NDArray Store::Stored(const Key& key) {
 
 void Store::SetUpdater(std::shared_ptr<StoreUpdater> updater) {
   updater_ = std::move(updater);
+  UpdaterChanged();
 }
 
 // ---------------------------------------------------------------- in one process

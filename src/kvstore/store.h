@@ -65,6 +65,7 @@ class Store {
     std::vector<NDArray> residuals;  // by device; of what this rank sends: the first
     std::shared_ptr<const Ranges> ranges;
     bool whole = false;  // the ranges are one
+    NDArray order;       // of requests, where there are any
   };
   using Entries = std::vector<Entry*>;
 
@@ -79,6 +80,7 @@ class Store {
   // A call will not take place on this rank.
   virtual void Refuse(const Entries&, bool /*push*/, const std::string& /*why*/) {}
   virtual bool CompressesDevices() const { return true; }
+  virtual void UpdaterChanged() {}
 
   Entry& Add(const Key& key, const NDArray& like);
   const Compression& compression() const { return compression_; }
