@@ -23,6 +23,7 @@ void BindProfiler(nanobind::module_& m);
 void BindExecutor(nanobind::module_& m);
 void BindGraph(nanobind::module_& m);
 void BindPrecision(nanobind::module_& m);
+void BindSparse(nanobind::module_& m);
 void BindSymbol(nanobind::module_& m);
 void BindSystem(nanobind::module_& m);
 void BindTrain(nanobind::module_& m);
@@ -47,7 +48,7 @@ struct type_caster<plait::NDArray> {
   static handle from_cpp(plait::NDArray array, rv_policy, cleanup_list*) noexcept {
     if (!array) return none().release();
     return plait::python::Guarded<PyObject*>(
-        nullptr, [&] { return plait::python::Wrap(std::move(array)); });
+        nullptr, [&] { return plait::python::WrapAny(std::move(array)); });
   }
 };
 

@@ -70,6 +70,7 @@ NB_MODULE(_plait, m) {
   BindExecutor(m);
   BindGraph(m);
   BindPrecision(m);
+  BindSparse(m);
   BindSymbol(m);
   BindSystem(m);
   BindTrain(m);

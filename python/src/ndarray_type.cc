@@ -11,6 +11,7 @@
 
 #include "convert.h"
 #include "graph/op.h"
+#include "ndarray/sparse.h"
 #include "run/invoke.h"
 #include "run/tape.h"
 
@@ -64,9 +65,32 @@ ParamsRef ScalarParams(const OpDef& op, double value) {
   return MakeParams(op, {&attr, 1});
 }
 
+// x op y where one is sparse.
+PyObject* ComputeSparse(const Arithmetic& a, PyObject* x, PyObject* y, bool in_place) {
+  const bool array_x = IsNDArray(x), array_y = IsNDArray(y);
+  const OpDef& op = array_x && array_y ? *a.arrays : array_x ? *a.scalar : *a.reverse;
+  PyObject* out = in_place ? x : Py_None;
+  Owned arrays, params = Owned::Checked(PyDict_New());
+  if (array_x && array_y) {
+    arrays = Owned::Checked(PyList_New(0));
+    if (PyList_Append(arrays.get(), x) < 0 || PyList_Append(arrays.get(), y) < 0)
+      throw PythonError();
+  } else {
+    double number;
+    if (!NumberFromPython(array_x ? y : x, &number)) Py_RETURN_NOTIMPLEMENTED;
+    arrays = Owned::Checked(Py_BuildValue("[O]", array_x ? x : y));
+    const Owned value = Owned::Checked(PyFloat_FromDouble(number));
+    if (PyDict_SetItemString(params.get(), "scalar", value.get()) < 0)
+      throw PythonError();
+  }
+  return CallSparse(op.name.c_str(), arrays.get(), params.get(), out);
+}
+
 // x op y, either of which may be a number; `out` overwrites an array.
 PyObject* Compute(const Arithmetic& a, PyObject* x, PyObject* y, const NDArray* out) {
   return Guarded<PyObject*>(nullptr, [&]() -> PyObject* {
+    if (IsSparseObject(x) || IsSparseObject(y))
+      return ComputeSparse(a, x, y, out != nullptr);
     const bool array_x = IsNDArray(x), array_y = IsNDArray(y);
     Arrays result;
     const std::span<const NDArray> into =
@@ -115,6 +139,11 @@ PyObject* InPlacePower(PyObject* x, PyObject* y, PyObject* modulus) {
 
 PyObject* Negative(PyObject* x) {
   return Guarded<PyObject*>(nullptr, [&] {
+    if (IsSparseObject(x)) {
+      const Owned arrays = Owned::Checked(Py_BuildValue("[O]", x));
+      const Owned params = Owned::Checked(PyDict_New());
+      return CallSparse("negative", arrays.get(), params.get(), Py_None);
+    }
     return Wrap(
         std::move(Invoke(*ops.negative, ops.negative->defaults, {&ArrayOf(x), 1})[0]));
   });
@@ -189,15 +218,25 @@ PyObject* GetDevice(PyObject* self, void*) {
   return Py_BuildValue("(ii)", static_cast<int>(d.type), static_cast<int>(d.id));
 }
 
+// The memory behind an array: its own, or that of its parts.
+template <typename F>
+void EachPart(const NDArray& x, F&& f) {
+  if (!IsSparse(x)) return f(x);
+  const SparseParts p = PartsOf(x);
+  f(p.data);
+  f(p.indices);
+  if (p.indptr) f(p.indptr);
+}
+
 PyObject* WaitToRead(PyObject* self, PyObject*) {
   return Guarded<PyObject*>(nullptr, [&]() -> PyObject* {
-    ArrayOf(self).WaitToRead();
+    EachPart(ArrayOf(self), [](const NDArray& a) { a.WaitToRead(); });
     Py_RETURN_NONE;
   });
 }
 PyObject* WaitToWrite(PyObject* self, PyObject*) {
   return Guarded<PyObject*>(nullptr, [&]() -> PyObject* {
-    ArrayOf(self).WaitToWrite();
+    EachPart(ArrayOf(self), [](const NDArray& a) { a.WaitToWrite(); });
     Py_RETURN_NONE;
   });
 }
@@ -274,11 +313,52 @@ void AddNDArrayType(PyObject* module) {
   if (PyModule_AddObjectRef(module, "NDArray", type) < 0) throw PythonError();
 }
 
-PyObject* Wrap(NDArray array) {
-  PyObject* self = ndarray_type->tp_alloc(ndarray_type, 0);
+namespace {
+PyObject* WrapAs(PyTypeObject* type, NDArray array) {
+  PyObject* self = type->tp_alloc(type, 0);
   if (self == nullptr) throw PythonError();
   ::new (&reinterpret_cast<PyNDArray*>(self)->array) NDArray(std::move(array));
   return self;
+}
+}  // namespace
+
+PyObject* Wrap(NDArray array) {
+  return WrapAs(ndarray_type, std::move(array));
+}
+
+namespace {
+PyTypeObject *row_sparse_type = nullptr, *csr_type = nullptr;
+PyObject* sparse_dispatch = nullptr;
+}  // namespace
+
+void RegisterSparse(PyObject* row_sparse, PyObject* csr, PyObject* dispatch) {
+  Py_INCREF(row_sparse);
+  Py_INCREF(csr);
+  Py_INCREF(dispatch);
+  row_sparse_type = reinterpret_cast<PyTypeObject*>(row_sparse);
+  csr_type = reinterpret_cast<PyTypeObject*>(csr);
+  sparse_dispatch = dispatch;
+}
+
+bool IsSparseObject(PyObject* object) {
+  if (Py_TYPE(object) == ndarray_type || csr_type == nullptr) return false;
+  return PyObject_TypeCheck(object, row_sparse_type) ||
+         PyObject_TypeCheck(object, csr_type);
+}
+
+PyObject* CallSparse(const char* op, PyObject* arrays, PyObject* params,
+                     PyObject* out) {
+  PyObject* result =
+      PyObject_CallFunction(sparse_dispatch, "sOOO", op, arrays, params, out);
+  if (result == nullptr) throw PythonError();
+  return result;
+}
+
+PyObject* WrapAny(NDArray array) {
+  const Storage storage = array.body()->chunk ? Storage::kDefault : StorageOf(array);
+  if (storage == Storage::kDefault) return Wrap(std::move(array));
+  return WrapAs(storage == Storage::kCsr ? csr_type : row_sparse_type,
+                std::move(array));
 }
 
 }  // namespace plait::python

@@ -25,7 +25,15 @@ inline bool IsNDArray(PyObject* object) {
 inline NDArray& ArrayOf(PyObject* object) {
   return reinterpret_cast<PyNDArray*>(object)->array;
 }
-PyObject* Wrap(NDArray array);  // a new object
+PyObject* Wrap(NDArray array);     // a new object, of the class for dense arrays
+PyObject* WrapAny(NDArray array);  // of the class of its storage
+
+// Sparse arrays are objects of subclasses written in Python; for exact NDArrays the
+// test is one comparison. `dispatch(name, arrays, params, out)` calls an operator that
+// has a sparse argument.
+void RegisterSparse(PyObject* row_sparse, PyObject* csr, PyObject* dispatch);
+bool IsSparseObject(PyObject* object);
+PyObject* CallSparse(const char* op, PyObject* arrays, PyObject* params, PyObject* out);
 
 }  // namespace plait::python
 

@@ -57,6 +57,7 @@ struct Arguments {
   SmallVector<PyObject*, 8> keys;  // borrowed: field names and values in turn
   PyObject* out = nullptr;
   PyObject* device = nullptr;
+  bool sparse = false;  // some input is
 };
 
 // Constants may be compared by identity: they cannot change.
@@ -80,6 +81,7 @@ void AddInput(const OpFunction& f, Arguments& args, size_t index, PyObject* valu
                           : op.inputs[std::min(index, op.inputs.size() - 1)].name,
         " must have NDArray type, but got ", Py_TYPE(value)->tp_name);
   args.inputs[index] = ArrayOf(value);
+  args.sparse |= IsSparseObject(value);
 }
 
 void AddParam(Arguments& args, PyObject* name, PyObject* value) {
@@ -261,6 +263,36 @@ PyObject* Result(const OpDef& op, const Params& params, Arrays& results,
   return list.release();
 }
 
+bool AnySparse(PyObject* out) {
+  if (PyList_Check(out) || PyTuple_Check(out)) {
+    const Owned items = Owned::Checked(PySequence_Fast(out, "arrays were expected"));
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
+      if (IsSparseObject(PySequence_Fast_GET_ITEM(items.get(), i))) return true;
+    }
+    return false;
+  }
+  return IsSparseObject(out);
+}
+
+// Sparse arrays are the business of Python code: which operators work on their parts,
+// and that the others get dense ones.
+PyObject* CallOnSparse(const OpFunction& f, const Arguments& args) {
+  const Owned arrays = Owned::Checked(PyList_New(0));
+  for (const NDArray& x : args.inputs) {
+    const Owned item(x ? WrapAny(x) : Py_NewRef(Py_None));
+    if (PyList_Append(arrays.get(), item.get()) < 0) throw PythonError();
+  }
+  const Owned params = Owned::Checked(PyDict_New());
+  for (size_t i = 0; i < args.keys.size(); i += 2) {
+    if (PyDict_SetItem(params.get(), args.keys[i], args.keys[i + 1]) < 0)
+      throw PythonError();
+  }
+  if (args.device && PyDict_SetItem(params.get(), kCtx, args.device) < 0)
+    throw PythonError();
+  return CallSparse(f.op->name.c_str(), arrays.get(), params.get(),
+                    args.out ? args.out : Py_None);
+}
+
 PyObject* Call(PyObject* self, PyObject* const* values, size_t flags,
                PyObject* keywords) {
   return Guarded<PyObject*>(nullptr, [&] {
@@ -273,6 +305,7 @@ PyObject* Call(PyObject* self, PyObject* const* values, size_t flags,
       AddKeyword(f, args, PyTuple_GET_ITEM(keywords, static_cast<Py_ssize_t>(i)),
                  values[n + i]);
     }
+    if (args.sparse || (args.out && AnySparse(args.out))) return CallOnSparse(f, args);
     DropMissing(*f.op, args);
     const ParamsRef params = ParamsFor(f, args);
     const SmallVector<NDArray, 4> out = OutputsOf(*f.op, args.out);

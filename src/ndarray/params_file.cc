@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "ndarray/array_file.h"
 #include "ndarray/byte_reader.h"
+#include "ndarray/sparse.h"
 
 namespace plait {
 namespace {
@@ -26,12 +27,19 @@ Shape TakeShape(ByteReader& in, uint32_t rank, bool wide) {
   return shape;
 }
 
-NDArray TakeValues(ByteReader& in, const Shape& shape) {
-  in.Take<int32_t>("a device type");  // arrays are loaded to the cpu
-  in.Take<int32_t>("a device number");
+DType TakeDType(ByteReader& in) {
   const int32_t flag = in.Take<int32_t>("a dtype");
   if (flag < 0 || flag >= kNumDTypes) in.Bad("has an array of unknown dtype ", flag);
-  const DType dtype = static_cast<DType>(flag);
+  return static_cast<DType>(flag);
+}
+
+DType TakeDeviceAndDType(ByteReader& in) {
+  in.Take<int32_t>("a device type");  // arrays are loaded to the cpu
+  in.Take<int32_t>("a device number");
+  return TakeDType(in);
+}
+
+NDArray TakeElements(ByteReader& in, const Shape& shape, DType dtype) {
   size_t bytes = SizeOf(dtype);
   for (int64_t size : shape) {
     if (__builtin_mul_overflow(bytes, static_cast<size_t>(size), &bytes))
@@ -39,6 +47,47 @@ NDArray TakeValues(ByteReader& in, const Shape& shape) {
   }
   const char* values = in.TakeBytes(bytes, "the values of an array");
   return NDArray::FromHost(values, shape, dtype);
+}
+
+NDArray TakeValues(ByteReader& in, const Shape& shape) {
+  return TakeElements(in, shape, TakeDeviceAndDType(in));
+}
+
+// A sparse record, after its storage type. Indices of any integer dtype are read.
+NDArray TakeSparse(ByteReader& in, Storage storage) {
+  const auto shape_of = [&in] {
+    const int32_t rank = in.Take<int32_t>("a shape");
+    if (rank < 0) in.Bad("has a sparse array of unknown shape");
+    return TakeShape(in, static_cast<uint32_t>(rank), true);
+  };
+  const Shape values = shape_of(), shape = shape_of();
+  const DType dtype = TakeDeviceAndDType(in);
+  const int parts = storage == Storage::kCsr ? 2 : 1;
+  DType types[2];
+  Shape shapes[2];
+  for (int i = 0; i < parts; ++i) {
+    types[i] = TakeDType(in);
+    if (types[i] != DType::kInt64 && types[i] != DType::kInt32)
+      in.Bad("has indices of dtype ", Name(types[i]));
+    shapes[i] = shape_of();
+  }
+  SparseParts p{storage, TakeElements(in, values, dtype), {}, {}};
+  const auto indices = [&in](const Shape& s, DType type) {
+    const NDArray read = TakeElements(in, s, type);
+    if (type == DType::kInt64) return read;
+    const auto* from = read.data<const int32_t>();
+    const std::vector<int64_t> wide(from, from + read.size());
+    return NDArray::FromHost(wide.data(), s, DType::kInt64);
+  };
+  if (storage == Storage::kCsr) p.indptr = indices(shapes[0], types[0]);
+  p.indices = indices(shapes[parts - 1], types[parts - 1]);
+  try {
+    const NDArray x = MakeSparse(std::move(p), shape);
+    CheckFormat(x, Strictness::kInRange);
+    return x;
+  } catch (const Error& e) {
+    in.Bad("has a ", Name(storage), " array that is none: ", e.what());
+  }
 }
 
 // A record that says "no array" (an unknown shape) is an array without elements.
@@ -53,8 +102,7 @@ NDArray TakeArray(ByteReader& in) {
     if (stype != 0) {
       if (stype != 1 && stype != 2)
         in.Bad("has an array of unknown storage type ", stype);
-      in.Unsupported("has a ", stype == 1 ? "row_sparse" : "csr",
-                     " array; sparse arrays come with a later release");
+      return TakeSparse(in, static_cast<Storage>(stype));
     }
   } else if (magic != kV1) {  // V0: the magic is the number of axes
     const Shape shape = TakeShape(in, magic, false);
@@ -76,18 +124,49 @@ void Put(const Sink& sink, T value) {
   sink(&value, sizeof value);
 }
 
+void PutShape(const Sink& sink, const Shape& shape) {
+  Put<int32_t>(sink, shape.rank());
+  for (int64_t size : shape) Put<int64_t>(sink, size);
+}
+
+void PutDeviceAndDType(const Sink& sink, const NDArray& a) {
+  Put<int32_t>(sink, static_cast<int32_t>(a.device().type));
+  Put<int32_t>(sink, a.device().id);
+  Put<int32_t>(sink, static_cast<int32_t>(a.dtype()));
+}
+
+void PutElements(const Sink& sink, const NDArray& a) {
+  a.WaitToRead();
+  sink(a.data(), static_cast<size_t>(a.nbytes()));
+}
+
+void PutSparse(const Sink& sink, const NDArray& a) {
+  const SparseParts p = PartsOf(a);
+  Put<uint32_t>(sink, kV2);
+  Put<int32_t>(sink, static_cast<int32_t>(p.storage));
+  PutShape(sink, p.data.shape());
+  PutShape(sink, a.shape());
+  PutDeviceAndDType(sink, a);
+  std::vector<NDArray> aux;
+  if (p.indptr) aux.push_back(p.indptr);
+  aux.push_back(p.indices);
+  for (const NDArray& part : aux) {
+    Put<int32_t>(sink, static_cast<int32_t>(DType::kInt64));
+    PutShape(sink, part.shape());
+  }
+  PutElements(sink, p.data);
+  for (const NDArray& part : aux) PutElements(sink, part);
+}
+
 void PutArray(const Sink& sink, const NDArray& a) {
+  if (IsSparse(a)) return PutSparse(sink, a);
   bool legacy = a.shape().rank() > 0;
   for (int64_t size : a.shape()) legacy &= size > 0;
   Put<uint32_t>(sink, legacy ? kV2 : kV3);
   Put<int32_t>(sink, 0);
-  Put<int32_t>(sink, a.shape().rank());
-  for (int64_t size : a.shape()) Put<int64_t>(sink, size);
-  Put<int32_t>(sink, static_cast<int32_t>(a.device().type));
-  Put<int32_t>(sink, a.device().id);
-  Put<int32_t>(sink, static_cast<int32_t>(a.dtype()));
-  a.WaitToRead();
-  sink(a.data(), static_cast<size_t>(a.nbytes()));
+  PutShape(sink, a.shape());
+  PutDeviceAndDType(sink, a);
+  PutElements(sink, a);
 }
 
 }  // namespace

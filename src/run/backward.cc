@@ -6,6 +6,7 @@
 #include "graph/math.h"
 #include "run/grad_node.h"
 #include "run/invoke.h"
+#include "run/sparse.h"
 
 namespace plait {
 namespace {
@@ -47,7 +48,7 @@ class BackwardPass {
 
   void Seed(const NDArray& head, const NDArray& head_gradient) {
     GradNode* node = NodeOf(head);
-    NDArray seed = head_gradient;
+    NDArray seed = head_gradient ? ToDense(head_gradient) : NDArray();
     if (seed) {
       Check(seed.shape() == head.shape(), "backward: the head gradient has shape ",
             seed.shape(), "; shape ", head.shape(), " of the head was expected");
@@ -129,7 +130,14 @@ class BackwardPass {
     auto& douts = state(node).douts;
     if (douts.size() <= static_cast<size_t>(index)) douts.resize(index + 1);
     Value& sum = douts[index];
-    sum = sum ? sum + gradient : std::move(gradient);
+    sum = sum ? Sum(sum, gradient) : std::move(gradient);
+  }
+
+  // Gradients of embeddings are row_sparse; sums of such stay so.
+  static Value Sum(const Value& x, const Value& y) {
+    if (IsSparse(x.array()) || IsSparse(y.array()))
+      return Value(AddSparse(x.array(), y.array()));
+    return x + y;
   }
 
   void Propagate(GradNode* node) {
@@ -140,6 +148,9 @@ class BackwardPass {
                      [](const Value& v) { return bool(v); }))
       return;
     douts.resize(node->output_specs.size());
+    for (Value& dout : douts) {  // what comes out of a node is dense
+      if (dout && IsSparse(dout.array())) dout = Value(ToDense(dout.array()));
+    }
     SmallVector<bool, 4> wanted;
     for (const GradNode::Edge& e : node->edges) {
       wanted.push_back(e.node && state(static_cast<GradNode*>(e.node.get())).needed);
@@ -157,9 +168,23 @@ class BackwardPass {
     if (!retain_) node->Free();
   }
 
+  // Whether this is an embedding of a leaf whose gradient is row_sparse.
+  static bool SumsRows(GradNode* node, const SmallVector<bool, 4>& wanted) {
+    static const OpDef& embedding = GetOp("Embedding");
+    static const OpDef& other = GetOp("_contrib_SparseEmbedding");
+    if ((node->op != &embedding && node->op != &other) || !wanted[1] || Recording())
+      return false;
+    auto* leaf = static_cast<GradNode*>(node->edges[1].node.get());
+    return leaf->leaf && leaf->grad && StorageOf(leaf->grad) == Storage::kRowSparse;
+  }
+
   Values RunGradient(GradNode* node, const SmallVector<Value, 1>& douts,
                      const SmallVector<bool, 4>& wanted) {
     const OpDef& op = *node->op;
+    if (SumsRows(node, wanted)) {
+      const Shape& shape = node->input_specs[1].shape;
+      return {Value(), Value(SumRows(douts[0].array(), node->inputs[0], shape))};
+    }
     if (op.zero_gradient) {
       Values zero;
       for (size_t i = 0; i < wanted.size(); ++i) {
@@ -197,7 +222,7 @@ class BackwardPass {
   NDArray PlaceOf(const GradNode::Edge& edge) {
     auto* leaf = static_cast<GradNode*>(edge.node.get());
     if (!variables_.empty() || Recording() || !leaf->leaf || !leaf->grad ||
-        leaf->req != GradReq::kWrite || state(leaf).edges != 1)
+        leaf->req != GradReq::kWrite || state(leaf).edges != 1 || IsSparse(leaf->grad))
       return {};
     return leaf->grad;
   }
@@ -241,6 +266,11 @@ bool Adopt(const NDArray& gradient, const NDArray& place) {
 void Store(GradNode* leaf, Value gradient) {
   leaf->fresh_grad.store(true, std::memory_order_relaxed);
   const NDArray& place = leaf->grad;
+  if (IsSparse(place) || IsSparse(gradient.array())) {
+    const bool add = leaf->req == GradReq::kAdd;
+    AssignSparse(add ? AddSparse(place, gradient.array()) : gradient.array(), place);
+    return;
+  }
   if (leaf->req == GradReq::kAdd) {
     static const OpDef& add = GetOp("broadcast_add");
     const NDArray in[] = {place, gradient.array()};
@@ -270,7 +300,11 @@ void Backward(std::span<const NDArray> heads, std::span<const NDArray> head_grad
     if (gradient) {
       Store(node, std::move(gradient));
     } else if (node->req == GradReq::kWrite) {
-      Store(node, zeros(node->output_specs[0]));
+      const Spec& spec = node->output_specs[0];
+      const Storage storage = StorageOf(node->grad);
+      Store(node, storage == Storage::kDefault
+                      ? zeros(spec)
+                      : Value(EmptySparse(storage, spec.shape, spec.dtype)));
     }
   }
   Check(any, ErrorKind::kRuntime,

@@ -29,6 +29,16 @@ def isfinite(data):
     return _op("abs")(data) < float("inf")
 
 
+def getnnz(data, axis=None, out=None):
+    """How many values a csr array stores, in all (an array of one number) or (axis 1)
+    in each row.
+    """
+    from ._sparse_math import getnnz as count
+
+    result = count([data], {"axis": axis})
+    return result if out is None else result.copyto(out)
+
+
 def boolean_mask(data, index, axis=0, out=None):
     """The slices of data along its first axis where index is not zero.
 

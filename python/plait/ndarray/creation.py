@@ -36,8 +36,12 @@ _full = op("_full")
 _WRITEABLE = {"WRITEABLE": True}
 
 
-def empty(shape, ctx=None, dtype=None):
-    """An array of undefined values."""
+def empty(shape, ctx=None, dtype=None, stype=None):
+    """An array of undefined values; a sparse one has none, so it is zeros."""
+    if stype not in (None, "default"):
+        from . import sparse
+
+        return sparse.empty(stype, shape, ctx, dtype)
     if not isinstance(shape, (int, tuple)):
         shape = int(shape) if isinstance(shape, np.integer) else tuple(shape)
     return _plait.empty(shape, dtype, *device_of(ctx))
@@ -76,8 +80,10 @@ def array(source_array, ctx=None, dtype=None):
     device = device_of(ctx)
     if isinstance(source_array, NDArray):
         return source_array.astype(source_array.dtype if dtype is None else dtype)
-    if getattr(source_array, "stype", "default") != "default":
-        raise MXNetTypeError("array: a sparse array is given; a dense one was expected")
+    if type(source_array).__module__.startswith("scipy.sparse"):
+        from . import sparse
+
+        return sparse.array(source_array, ctx, dtype)
     if not isinstance(source_array, np.ndarray):
         try:
             source_array = np.array(_plain(source_array), dtype=_source_type(dtype))

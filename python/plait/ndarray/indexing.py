@@ -281,6 +281,7 @@ def _assign(a, value):
     if a.size == 0:
         return
     if isinstance(value, NDArray):
+        value = value.tostype("default")
         if value.shape != a.shape:
             value = _broadcast(value, a.shape)
         if value is not a:

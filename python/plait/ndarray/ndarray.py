@@ -68,6 +68,9 @@ def _astype(self, dtype, copy=True):
 def _copyto(self, other):
     """Copies into an array (same shape, cast to its dtype), or to a device."""
     if isinstance(other, NDArray):
+        if other.stype != "default":
+            _plait.assign_sparse(self, other)
+            return other
         if (
             other is self
             or _plait.shares_memory(self, other)
@@ -174,15 +177,11 @@ def _transpose(self, *axes, **kwargs):
 
 def _attach_grad(self, grad_req="write", stype=None):
     """Makes the array a leaf: backward() will write its gradient to .grad."""
-    if stype not in (None, "default"):
-        from ..error import NotYetError
-
-        raise NotYetError(
-            "attach_grad: stype %r comes with sparse arrays, in a later release" % stype
-        )
-    _plait.attach_grad(
-        self, full(self.shape, 0, self.context, self._dtype_name), grad_req
-    )
+    if stype in (None, "default"):
+        grad = full(self.shape, 0, self.context, self._dtype_name)
+    else:
+        grad = _plait.empty_sparse(stype, self.shape, self._dtype_name, *self._device)
+    _plait.attach_grad(self, grad, grad_req)
 
 
 def _backward(self, out_grad=None, retain_graph=False, train_mode=True):
@@ -334,14 +333,14 @@ rcbrt square reciprocal relu sigmoid softmax log_softmax softmin""".split()
 
 
 def _tostype(self, stype):
-    """The array itself for 'default'; sparse storage comes with a later release."""
+    """The values in another storage: 'default' (the array itself), 'row_sparse' or
+    'csr'.
+    """
     if stype == "default":
         return self
-    from ..error import NotYetError
+    from ._sparse_calls import cast
 
-    raise NotYetError(
-        "tostype: %r comes with sparse arrays, in a later release" % stype
-    )
+    return cast(self, stype)
 
 
 def _install():

@@ -1,35 +1,25 @@
-"""plait.nd.sparse: sparse arrays come with a later release."""
+"""plait.nd.sparse: sparse arrays, and every operator by its name, as all take them."""
 
-from ..error import NotYetError
-from ._core import NDArray
+from .. import _plait
+from . import functions as _functions
+from ._namespaces import install as _install
+from ._sparse_arrays import (  # noqa: F401
+    BaseSparseNDArray,
+    CSRNDArray,
+    RowSparseNDArray,
+)
+from ._sparse_create import (  # noqa: F401
+    array,
+    csr_matrix,
+    empty,
+    row_sparse_array,
+    zeros,
+)
 
+add, subtract = _functions.add, _functions.subtract
+multiply, divide = _functions.multiply, _functions.divide
 
-class BaseSparseNDArray(NDArray):
-    """Base of the sparse classes, so that isinstance tests can be written now."""
-
-    __slots__ = ()
-
-    def __new__(cls, *args, **kwargs):
-        raise NotYetError(
-            "sparse: %s comes with a later release; use dense arrays" % cls.__name__
-        )
-
-
-class CSRNDArray(BaseSparseNDArray):
-    """Compressed rows."""
-
-    __slots__ = ()
-
-
-class RowSparseNDArray(BaseSparseNDArray):
-    """Some rows of an array that is zero elsewhere."""
-
-    __slots__ = ()
-
-
-def __getattr__(name):
-    if name.startswith("__"):
-        raise AttributeError(name)
-    raise NotYetError(
-        "plait.nd.sparse.%s comes with a later release; use dense arrays" % name
-    )
+_install({"sparse": globals()})
+for _name in _plait.op_names():
+    if not _name.startswith("_"):
+        globals().setdefault(_name, _plait.op_function(_name, _name))
