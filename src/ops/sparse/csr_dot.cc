@@ -80,19 +80,23 @@ Transposed Transpose(const std::vector<int64_t>& bounds, const int64_t* columns,
 
 bool InferCsrDot(const CsrDotParams& p, Specs& in, Specs& out) {
   const Shape &indptr = in[2].shape, &x = in[3].shape;
+  if (!Unify(in[0].shape, in[1].shape)) return false;
   if (!indptr.rank_known() || !x.rank_known()) return true;
-  Check(indptr.rank() == 1 && indptr[0] > 0, "_csr_dot: indptr has shape ", indptr,
+  Check(indptr.rank() == 1 && indptr[0] != 0, "_csr_dot: indptr has shape ", indptr,
         "; one bound more than rows was expected");
-  const int64_t rows = indptr[0] - 1;
-  Check(in[0].shape == in[1].shape && in[0].shape.rank() == 1,
-        "_csr_dot: data has shape ", in[0].shape, " and indices ", in[1].shape,
-        "; one axis of the same size was expected");
+  if (in[0].shape.rank_known()) {
+    Check(in[0].shape.rank() == 1, "_csr_dot: data has shape ", in[0].shape,
+          "; one axis was expected");
+  }
   Check(p.num_cols >= 0, "_csr_dot: num_cols is ", p.num_cols,
         "; a number of columns was expected");
+  const int64_t rows = indptr[0] == kUnknownSize ? kUnknownSize : indptr[0] - 1;
   const int64_t inner = p.transpose_a ? rows : p.num_cols;
-  Check(x.rank() >= 1 && x[0] == inner, "dot: rhs has shape ", x,
-        " and the csr matrix ", p.transpose_a ? "transposed " : "", "has ", inner,
-        " columns; as many rows were expected");
+  Check(
+      x.rank() >= 1 && (x[0] == inner || x[0] == kUnknownSize || inner == kUnknownSize),
+      "dot: rhs has shape ", x, " and the csr matrix ",
+      p.transpose_a ? "transposed " : "", "has ", inner,
+      " columns; as many rows were expected");
   Shape y = x;
   y[0] = p.transpose_a ? p.num_cols : rows;
   return Unify(y, out[0].shape);
