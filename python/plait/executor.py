@@ -46,21 +46,25 @@ class Executor:
         arguments = symbol.list_arguments()
         auxiliary = symbol.list_auxiliary_states()
         arrays, grads, requests = [], [], []
-        self._casts = []  # (gradient as computed, gradient of another dtype)
+        self._casts = []  # (gradient as computed, one of another dtype or storage)
+        self._opened = []  # (sparse array, the dense one that the graph reads)
         args = iter(zip(arguments, arg_arrays, grad_arrays, strict=True))
         aux = iter(zip(auxiliary, aux_arrays, strict=True))
         states = set(auxiliary)
         for name in symbol.list_inputs():
             if name in states:
-                arrays.append(next(aux)[1])
+                arrays.append(self._dense(next(aux)[1]))
                 grads.append(None)
                 requests.append(0)
                 continue
             _, array, grad = next(args)
-            if grad is not None and grad.dtype != array.dtype:
-                self._casts.append((grad.astype(array.dtype), grad))
-                grad = self._casts[-1][0]
-            arrays.append(array)
+            if grad is not None and (
+                grad.dtype != array.dtype or grad.stype != "default"
+            ):
+                own = nd.zeros(grad.shape, array.context, array.dtype)
+                self._casts.append((own, grad))
+                grad = own
+            arrays.append(self._dense(array))
             grads.append(grad)
             requests.append(0 if grad is None else _REQUESTS[grad_req[name]])
         self._handle = _plait.bind(
@@ -70,11 +74,20 @@ class Executor:
             self._handle.share_kept(shared_exec._handle)
         self.outputs = self._handle.outputs()
 
+    def _dense(self, array):
+        """The array, or a dense one that each forward() fills from it."""
+        if type(array) is NDArray or array.stype == "default":
+            return array
+        self._opened.append((array, array.tostype("default")))
+        return self._opened[-1][1]
+
     def forward(self, is_train=False, **kwargs):
         """Computes and returns the outputs; keyword arguments are copied into arguments
         first. backward() is for is_train=True; else it computes them again."""
         for name, value in kwargs.items():
             self._assign(name, value)
+        for given, own in self._opened:
+            given.copyto(own)
         self._handle.forward(bool(is_train))
         return self.outputs
 
@@ -112,6 +125,7 @@ class Executor:
                     "backward: a head gradient is %s; NDArrays were expected"
                     % type(grad).__name__
                 )
+        out_grads = [grad.tostype("default") for grad in out_grads]
         for own, given in self._casts:
             given.copyto(own)  # for requests that add
         # As MXNet: what is given for more outputs than there are does not matter.
@@ -363,8 +377,11 @@ def simple_bind(
         group = groups.get(name, {}).get("__ctx_group__")
         return (group2ctx or {}).get(group, ctx)
 
-    def fresh(name, shape, dtype):
-        return nd.zeros(shape, device_of(name), numpy_type_name(dtype))
+    def fresh(name, shape, dtype, stype=None):
+        return nd.zeros(shape, device_of(name), numpy_type_name(dtype), stype=stype)
+
+    # Arguments are dense, whatever storage a variable asks for; gradients have it.
+    asked = _storages(symbol, stype_dict)
 
     def shared(pool, name, shape, dtype):
         array = pool.get(name) if pool else None
@@ -392,7 +409,7 @@ def simple_bind(
         if requests[name] != "null":
             grad = shared(own_grads, name, shape, dtype) if name in params else None
             if grad is None:
-                grad = fresh(name, shape, dtype)
+                grad = fresh(name, shape, dtype, asked.get(name))
         grads.append(grad)
     aux = [
         shared(own_aux, name, shape, dtype) if shared_exec is not None else None
@@ -405,6 +422,15 @@ def simple_bind(
     return Executor(
         symbol, ctx, args, grads, requests, aux, group2ctx, shared_exec=shared_exec
     )
+
+
+def _storages(symbol, stype_dict):
+    """{name: 'row_sparse'} of the variables that ask for it."""
+    wanted = dict(stype_dict or {})
+    for name, attributes in symbol.attr_dict().items():
+        if attributes.get("__storage_type__") == "1":
+            wanted.setdefault(name, "row_sparse")
+    return {name: stype for name, stype in wanted.items() if stype == "row_sparse"}
 
 
 def numpy_type_name(dtype):

@@ -12,6 +12,7 @@ from . import _plait as _core
 from . import ndarray as nd
 from . import registry
 from .error import check
+from .ndarray._sparse_update import Opened
 
 __all__ = [
     "InitDesc",
@@ -81,6 +82,11 @@ class Initializer:
         return json.dumps([type(self).__name__.lower(), self._kwargs])
 
     def __call__(self, desc, arr):
+        if arr.stype != "default":  # drawn as a dense array, which has all rows
+            opened = Opened()
+            self(desc, opened.dense(arr))
+            opened.close()
+            return
         if not isinstance(desc, InitDesc):
             self._legacy_init(desc, arr)
             return

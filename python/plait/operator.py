@@ -489,6 +489,7 @@ def Custom(*data, op_type=None, out=None, name=None, **kwargs):
     with _Guard("the constructor of %s" % prop_class.__name__):
         call = _Call(op_type, prop_class(**params))
     data, aux = call.place(data, named)
+    data = [x.tostype("default") for x in data]  # operators get dense arrays
     if _plait.is_tracing():
         from .ndarray._core import op as function
 

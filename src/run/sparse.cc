@@ -44,6 +44,13 @@ NDArray Gather(const NDArray& x, const std::vector<int64_t>& at) {
       .array();
 }
 
+NDArray OnDevice(const NDArray& x, Device device) {
+  if (x.device() == device) return x;
+  NDArray y = NDArray::Empty(x.shape(), x.dtype(), device);
+  CopyInto(x, y);
+  return y;
+}
+
 Shape WithRows(Shape shape, int64_t rows) {
   shape[0] = rows;
   return shape;
@@ -252,6 +259,9 @@ void AssignSparse(const NDArray& src, const NDArray& dst) {
   }
   SparseParts p = PartsOf(CastStorage(src, StorageOf(dst)));
   if (p.data.dtype() != dst.dtype()) p.data = cast(Value(p.data), dst.dtype()).array();
+  for (NDArray* part : {&p.data, &p.indices, &p.indptr}) {
+    if (*part) *part = OnDevice(*part, dst.device());
+  }
   SetParts(dst, std::move(p));
 }
 

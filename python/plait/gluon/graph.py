@@ -7,6 +7,7 @@ from .. import _plait
 from .. import ndarray as nd
 from ..base import NotImplementedForSymbol
 from ..error import MXNetError, MXNetValueError
+from ..ndarray._sparse_calls import dense as _recorded_dense
 from ._parameter import version
 from .utils import shape_is_known
 
@@ -23,6 +24,11 @@ class Forwarding:
     def __call__(self, x, *args):
         block = self._block()
         return block._graph(block, x, *args)
+
+
+def _dense(x):
+    """x, or a dense array of its values: graphs have no other."""
+    return x if type(x) is _NDArray or x.stype == "default" else _recorded_dense(x)
 
 
 class SymbolGraph:
@@ -64,7 +70,7 @@ class SymbolGraph:
             if any(not isinstance(a, (_NDArray, type(None))) for a in flat):
                 return self._compose(block, x, args)
             self._check_format(block, flat, in_format)
-            flat = [a for a in flat if a is not None]
+            flat = [_dense(a) for a in flat if a is not None]
         if self._function is None:
             if _plait.is_tracing():
                 return block._forward_untraced(x, *args)

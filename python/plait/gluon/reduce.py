@@ -3,7 +3,6 @@
 import os
 
 from .. import kvstore as kvs
-from ..error import NotYetError
 
 
 def make_store(kvstore, devices, sparse_weights):
@@ -18,10 +17,6 @@ def make_store(kvstore, devices, sparse_weights):
     if isinstance(kvstore, str):
         if devices <= 1 and not sparse_weights and "dist" not in kvstore:
             return None, False
-        if sparse_weights:
-            raise NotYetError(
-                "Trainer: row_sparse parameters come with a later release"
-            )
         store = kvs.create(kvstore)
     if isinstance(store, kvs.KVStore) and "async" in store.type:
         return store, True

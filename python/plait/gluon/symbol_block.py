@@ -57,6 +57,12 @@ class SymbolBlock(HybridBlock):
                     % v
                 )
         symbol = sym.Group(heads) if len(heads) > 1 else heads[0]
+        for name, attributes in symbol.attr_dict().items():
+            if attributes.get("__storage_type__", "0") not in ("0", "-1"):
+                raise AssertionError(
+                    "SymbolBlock: the variable %s asks for sparse storage, which "
+                    "blocks of symbols do not have" % name
+                )
         self._make_params(symbol, variables)
         graph = SymbolGraph()
         graph.set_symbol(variables, in_format, symbol, out_format)

@@ -136,6 +136,8 @@ class Trainer:
             config["kvstore"], len(self._contexts), self._contains_sparse_weight
         )
         wanted = config["update_on_kvstore"]
+        if self._contains_sparse_grad and not self._contains_sparse_weight:
+            on_store = on_store and store is not None and "dist" in store.type
         if self._contains_sparse_weight and wanted is False:
             raise ValueError(
                 "Cannot set update_on_kvstore=False when sparse weights are present."

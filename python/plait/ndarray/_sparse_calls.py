@@ -8,7 +8,7 @@ import logging
 import os
 
 from .. import _plait
-from . import _sparse_dot, _sparse_math
+from . import _sparse_dot, _sparse_math, _sparse_update
 from ._core import NDArray, op
 from ._sparse_math import storage
 
@@ -80,6 +80,10 @@ def cast(x, stype):
 
 def call(name, arrays, params, out):
     """Calls an operator; arrays may hold None for inputs that are not given."""
+    if name in _sparse_update.LAZY_OPERATORS:
+        updated = _sparse_update.call(name, arrays, params, out)
+        if updated is not None:
+            return updated
     given = [x for x in arrays if x is not None]
     recorded = _plait.is_recording() and any(_plait.is_tracked(x) for x in given)
     if recorded:

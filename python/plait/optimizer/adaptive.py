@@ -5,7 +5,10 @@ from .base import Optimizer, register
 
 @register
 class AdaGrad(Optimizer):
-    """h += g^2; w -= lr * (g / sqrt(h + eps) + wd*w)."""
+    """h += g^2; w -= lr * (g / sqrt(h + eps) + wd*w).
+
+    Rows that a row_sparse gradient lacks are left alone.
+    """
 
     _rule = "adagrad"
     eps = property(lambda self: self.float_stable_eps)
@@ -13,6 +16,9 @@ class AdaGrad(Optimizer):
     def __init__(self, eps=1e-7, **kwargs):
         super().__init__(**kwargs)
         self.float_stable_eps = eps
+
+    def _is_lazy(self, weight):
+        return True
 
 
 @register
@@ -66,6 +72,9 @@ class Ftrl(Optimizer):
         self.lr = learning_rate  # a scheduler's rate goes first, as in MXNet
         self.lamda1 = lamda1
         self.beta = beta
+
+    def _is_lazy(self, weight):
+        return weight.stype == "row_sparse"
 
 
 @register

@@ -11,6 +11,7 @@ import numpy as np
 from .. import _plait as _core
 from .. import ndarray as nd
 from ..error import check
+from ..ndarray._sparse_update import update as sparse_update
 from ..util import is_np_array
 
 
@@ -113,13 +114,18 @@ class Optimizer:
         """The state that update() keeps for a weight; None when there is none."""
         if self._rule is None:
             return None
-        return _core.rule_new_state(self._rule, self, weight, False)
+        return self._new_state(weight, False)
+
+    def _new_state(self, weight, mixed):
+        """States are dense, whatever the weight is."""
+        weight = weight.tostype("default")
+        return _core.rule_new_state(self._rule, self, weight, mixed)
 
     def create_state_multi_precision(self, index, weight):
         """The state with a float32 copy of a float16 weight, under multi_precision."""
         wanted = self._wants_master(weight)
         if self._rule is not None and self._has_own("create_state"):
-            return _core.rule_new_state(self._rule, self, weight, True)
+            return self._new_state(weight, True)
         if not wanted:
             return self.create_state(index, weight)
         master = weight.astype(np.float32)
@@ -180,20 +186,32 @@ class Optimizer:
         self, indices, weights, grads, states, lrs, wds, mixed, names=(), base_lr=0.0
     ):
         """The arithmetic, by the core's rule; mixed: with float32 copies."""
-        counts = self._index_update_count
-        _core.rule_apply(
-            self._rule,
-            self,
-            weights,
-            grads,
-            states,
-            lrs,
-            wds,
-            [counts.get(i, 0) for i in indices],
-            names,
-            base_lr,
-            mixed,
-        )
+        counts = [self._index_update_count.get(i, 0) for i in indices]
+        if any(type(x) is not nd.NDArray for x in (*weights, *grads)):
+            self._apply_sparse(
+                weights, grads, states, lrs, wds, counts, names, base_lr, mixed
+            )
+            return
+        rest = (lrs, wds, counts, names, base_lr, mixed)
+        _core.rule_apply(self._rule, self, weights, grads, states, *rest)
+
+    def _apply_sparse(
+        self, weights, grads, states, lrs, wds, counts, names, base_lr, mixed
+    ):
+        """_apply() one by one, as some weight or gradient is sparse."""
+        for k, (weight, grad, state) in enumerate(zip(weights, grads, states)):
+
+            def step(w, g, s, k=k):
+                rates = [lrs[k]], [wds[k]], [counts[k]], names[k : k + 1]
+                _core.rule_apply(
+                    self._rule, self, [w], [g], [s], *rates, base_lr, mixed
+                )
+
+            sparse_update(step, weight, grad, state, self._is_lazy(weight))
+
+    def _is_lazy(self, weight):
+        """Whether row_sparse gradients change only their rows: as lazy_update says."""
+        return bool(getattr(self, "lazy_update", False))
 
     def _wants_master(self, weight):
         """Whether a weight gets a float32 copy; warns where it had better have one."""

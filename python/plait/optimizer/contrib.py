@@ -16,6 +16,9 @@ class GroupAdaGrad(Optimizer):
         super().__init__(**kwargs)
         self.float_stable_eps = eps
 
+    def _is_lazy(self, weight):
+        return True
+
 
 @register
 class AdamW(Optimizer):

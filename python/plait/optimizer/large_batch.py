@@ -38,6 +38,9 @@ class LARS(SGD):
         names = [self.idx2name.get(i, str(i)) for i in indices]
         super()._apply(indices, *arguments, names, self.learning_rate)
 
+    def _is_lazy(self, weight):
+        return False  # the norms are of all rows
+
 
 @register
 class LBSGD(Optimizer):
