@@ -535,3 +535,19 @@ def test_slopes_along_the_first_axes():
     n = x.asnumpy()
     expected = np.where(n > 0, n, n * slopes.asnumpy()[:, :, None, None])
     np.testing.assert_allclose(y, expected, 1e-6)
+
+
+def test_the_number_of_arrays_need_not_be_given():
+    x, y = nd.ones((1, 2, 4, 4)), nd.ones((1, 2, 2, 2))
+    assert nd.UpSampling(x, scale=2, sample_type="nearest").shape == (1, 2, 8, 8)
+    assert nd.UpSampling(y, y, scale=3, sample_type="nearest").shape == (1, 4, 6, 6)
+    assert nd.Crop(x, h_w=(2, 3)).shape == (1, 2, 2, 3)
+    assert nd.Crop(x, y).shape == (1, 2, 2, 2)
+    assert nd.concat(x, x, dim=1).shape == (1, 4, 4, 4)
+    assert nd.stack(y, y).shape == (2, 1, 2, 2, 2)
+    assert nd.add_n(x, x, x)[0, 0, 0, 0].asscalar() == 3
+    net = gluon.nn.HybridLambda(
+        lambda F, x: F.UpSampling(x, scale=2, sample_type="nearest")
+    )
+    net.hybridize()
+    assert net(x).shape == (1, 2, 8, 8)

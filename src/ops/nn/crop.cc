@@ -10,7 +10,7 @@ namespace plait {
 namespace {
 
 struct CropParams {
-  int num_args = 1;
+  int num_args = 0;  // as many as there are
   Shape offset{0, 0};
   Shape h_w{0, 0};
   bool center_crop = false;
@@ -79,7 +79,7 @@ const OpDef& crop = Register<P>({
     .doc = "Cuts a window out of every image, of size h_w or of the size of a second "
            "array.",
     .inputs = {{"data", Types::kAny, "x, then perhaps an array of the size wanted."}},
-    .params = {Required("num_args", &P::num_args, "Number of arrays, 1 or 2."),
+    .params = {{"num_args", &P::num_args, "Number of arrays, 1 or 2."},
                {"offset", &P::offset, "Where the window begins: (y, x)."},
                {"h_w", &P::h_w, "Size of the window, when there is one array."},
                {"center_crop", &P::center_crop, "The window is in the middle."}},

@@ -18,7 +18,7 @@ struct UpSamplingParams {
   int num_filter = 0;
   SampleType sample_type = SampleType::kNearest;
   MultiInput multi_input_mode = MultiInput::kConcat;
-  int num_args = 1;
+  int num_args = 0;  // as many as there are
   int64_t workspace = 512;
 };
 using P = UpSamplingParams;
@@ -166,7 +166,7 @@ const OpDef& upsampling = Register<P>({
                 &P::multi_input_mode,
                 {"concat", "sum"},
                 "How several images become one."},
-               Required("num_args", &P::num_args, "Number of arrays."),
+               {"num_args", &P::num_args, "Number of arrays."},
                {"workspace", &P::workspace, "A hint in megabytes, not used."}},
     .variable_inputs = true,
     .count_param = "num_args",
