@@ -132,3 +132,30 @@ def test_published_vectors_come_from_local_files(tmp_path, monkeypatch):
     with pytest.warns(UserWarning, match="likely a header"):
         e = text.embedding.create("fasttext", embedding_root=root)
     np.testing.assert_array_equal(e.idx_to_vec.asnumpy(), [[0, 0], [1, 2]])
+
+
+def test_wikitext_gives_tokens_and_the_ones_that_follow(tmp_path):
+    from plait.gluon.contrib.data.text import WikiText2, WikiText103
+
+    content = " = Title = \n\n a b c a \n b a d \n"
+    with zipfile.ZipFile(tmp_path / "wikitext-2-v1.zip", "w") as packed:
+        packed.writestr("wikitext-2/wiki.train.tokens", content)
+        packed.writestr("wikitext-2/wiki.valid.tokens", "a z\n")
+    data = WikiText2(str(tmp_path), seq_len=4)
+    # = Title = <eos> a b c a <eos> b a d <eos>
+    assert len(data) == 3 and data.frequencies["a"] == 3
+    assert data.vocabulary.reserved_tokens == ["<eos>"]
+    tokens, following = data[1]
+    words = data.vocabulary.to_tokens
+    assert words(tokens.asnumpy().tolist()) == ["a", "b", "c", "a"]
+    assert words(following.asnumpy().tolist()) == ["b", "c", "a", "<eos>"]
+    assert tokens.dtype == np.int32
+    part = WikiText2(str(tmp_path), "validation", data.vocabulary, seq_len=2)
+    assert words(part[0][0].asnumpy().tolist()) == ["a", "<unk>"]
+    (tmp_path / "wiki.test.tokens").write_text("a b\n", encoding="utf8")
+    assert len(WikiText103(str(tmp_path), "test", seq_len=5)) == 0
+    with pytest.raises(FileNotFoundError, match="wikitext-103-v1.zip with it is in"):
+        WikiText103(str(tmp_path))
+    for bad in ({"segment": "all"}, {"seq_len": 0}):
+        with pytest.raises(ValueError, match="a positive number"):
+            WikiText2(str(tmp_path), **bad)

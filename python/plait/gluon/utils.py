@@ -9,6 +9,7 @@ import weakref
 
 from .. import ndarray as nd
 from ..util import is_np_shape
+from ._download import download
 
 __all__ = [
     "split_data",
@@ -106,37 +107,6 @@ def check_sha1(filename, sha1_hash):
 def replace_file(src, dst):
     """Moves src over dst in one step."""
     os.replace(src, dst)
-
-
-def download(
-    url, path=None, overwrite=False, sha1_hash=None, retries=5, verify_ssl=True
-):
-    """The local file that `url` names; Plait itself downloads nothing.
-
-    Returns its path when it is there and its SHA-1 fits; else an OSError says where to
-    put it.
-    """
-    name = url.split("/")[-1]
-    if path is None:
-        assert name, (
-            "Can't construct file-name from this URL. Please set the `path` option."
-        )
-        file = name
-    else:
-        file = os.path.expanduser(path)
-        if os.path.isdir(file):
-            file = os.path.join(file, name)
-    if not os.path.exists(file):
-        raise FileNotFoundError(
-            "download: %s is not there, and Plait downloads nothing; "
-            "fetch %s and put it there" % (os.path.abspath(file), url)
-        )
-    if sha1_hash and not check_sha1(file, sha1_hash):
-        raise OSError(
-            "download: %s has another content than expected (SHA-1 %s); fetch %s "
-            "again" % (os.path.abspath(file), sha1_hash, url)
-        )
-    return file
 
 
 def _indent(text, spaces):

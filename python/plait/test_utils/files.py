@@ -1,7 +1,9 @@
-"""Data sets for tests, from local files: Plait downloads nothing."""
+"""Data sets for tests, from local files."""
 
 import bz2
+import gzip
 import os
+import shutil
 import zipfile
 
 import numpy as np
@@ -20,13 +22,12 @@ __all__ = [
 
 
 def download(url, fname=None, dirname=None, overwrite=False, retries=5):
-    """The local file that `url` names; an OSError says where to put it if it is not
-    there.
-    """
-    from ..gluon.utils import download as local
+    """Fetches the file behind `url` unless it is there already; returns its path."""
+    from ..gluon.utils import download as fetch
 
     path = fname or url.split("/")[-1]
-    return local(url, path if dirname is None else os.path.join(dirname, path))
+    path = path if dirname is None else os.path.join(dirname, path)
+    return fetch(url, path, overwrite, retries=retries)
 
 
 def download_model(model_name, dst_dir="./", meta_info=None):
@@ -41,13 +42,42 @@ def download_model(model_name, dst_dir="./", meta_info=None):
     return prefix, 0
 
 
+def _find_mnist(path):
+    """(images, labels) of both parts in a folder. What is not there is taken from
+    $MXNET_HOME/datasets/mnist, unpacked: scripts open it in the folder afterwards.
+    """
+    from ..base import data_dir
+    from ..io.mnist import find_mnist
+
+    found, home = [], os.path.join(data_dir(), "datasets", "mnist")
+    for part in ("train", "t10k"):
+        try:
+            found.append(find_mnist(path, part))
+            continue
+        except FileNotFoundError:
+            try:
+                sources = find_mnist(home, part)
+            except FileNotFoundError:
+                sources = ()
+            if not sources:
+                raise
+        os.makedirs(path, exist_ok=True)
+        for source in sources:
+            name = os.path.basename(source).removesuffix(".gz").replace(".idx", "-idx")
+            opener = gzip.open if source.endswith(".gz") else open
+            with opener(source, "rb") as src:
+                with open(os.path.join(path, name), "wb") as dst:
+                    shutil.copyfileobj(src, dst)
+        found.append(find_mnist(path, part))
+    return found
+
+
 def get_mnist(path="data"):
     """MNIST as a dict of arrays: train_data, train_label, test_data, test_label."""
-    from ..io.mnist import find_mnist, read_idx
+    from ..io.mnist import read_idx
 
     result = {}
-    for part, key in (("train", "train"), ("t10k", "test")):
-        images, labels = find_mnist(path, part)
+    for key, (images, labels) in zip(("train", "test"), _find_mnist(path)):
         result[key + "_data"] = read_idx(images)[:, None].astype(np.float32) / 255
         result[key + "_label"] = read_idx(labels).astype(np.int32)
     return result
@@ -59,11 +89,8 @@ def get_mnist_pkl(path="data"):
 
 
 def get_mnist_ubyte(path="data"):
-    """Checks that the four MNIST files are in the data folder."""
-    from ..io.mnist import find_mnist
-
-    find_mnist(path, "train")
-    find_mnist(path, "t10k")
+    """Sees to it that the four MNIST files are in the data folder."""
+    _find_mnist(path)
 
 
 def get_cifar10(path="data"):
@@ -82,12 +109,10 @@ def _expect(path):
 def get_mnist_iterator(batch_size, input_shape, num_parts=1, part_index=0, path="data"):
     """(training, validation) MNISTIter."""
     from ..io import MNISTIter
-    from ..io.mnist import find_mnist
 
     flat = len(input_shape) != 3
     iterators = []
-    for part in ("train", "t10k"):
-        images, labels = find_mnist(path, part)
+    for part, (images, labels) in zip(("train", "t10k"), _find_mnist(path)):
         options = dict(num_parts=num_parts, part_index=part_index)
         if part == "train":
             options.update(shuffle=True)
