@@ -77,6 +77,37 @@ def measure_records(mx, folder):
         second_epoch("%s, %s" % (mx.__name__, case), epoch)
 
 
+def measure_loader(mx, folder):
+    """Gluon's DataLoader."""
+    transforms = mx.gluon.data.vision.transforms
+    crops = {
+        "random resized crop": [transforms.RandomResizedCrop(224)],
+        "shorter edge 256, crop": [
+            transforms.Resize(256, keep_ratio=True),
+            transforms.CenterCrop(224),
+        ],
+    }
+    for case, crop in crops.items():
+        after = [
+            transforms.RandomFlipLeftRight(),
+            transforms.ToTensor(),
+            transforms.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
+        ]
+        dataset = mx.gluon.data.vision.ImageRecordDataset(str(folder / "a.rec"))
+        loader = mx.gluon.data.DataLoader(
+            dataset.transform_first(transforms.Compose(crop + after)),
+            BATCH,
+            num_workers=2,
+        )
+
+        def epoch(loader=loader):
+            for images, _ in loader:
+                images.wait_to_read()
+                yield len(images)
+
+        second_epoch("%s DataLoader, %s" % (mx.__name__, case), epoch)
+
+
 def measure_torch(folder):
     from PIL import Image
     from torch.utils.data import DataLoader
@@ -124,6 +155,8 @@ def main():
         except ImportError:
             continue
         measure_records(module, folder)
+        if name == "plait":
+            measure_loader(module, folder)
     try:
         import torchvision  # noqa: F401
     except ImportError:

@@ -213,6 +213,39 @@ row("LeNet training, batch 128", "img/s", 128)(lambda: lenet(False))
 row("LeNet training, hybridized", "img/s", 128)(lambda: lenet(True))
 
 
+def pass_over(batches):
+    """run and check of an epoch of batches (data, label)."""
+
+    def run(n):
+        for _ in range(n):
+            for data, _ in batches():
+                data.wait_to_read()
+
+    def check():
+        return [label.asnumpy().sum() for _, label in batches()][:3]
+
+    return check, run
+
+
+@row("arrays in batches, DataLoader", "img/s", 12800)
+def array_loader():
+    data, label = nd.array(numbers(12800, 1, 28, 28)), classes(12800)
+    dataset = mx.gluon.data.ArrayDataset(data, label)
+    loader = mx.gluon.data.DataLoader(dataset, 128)
+    return pass_over(lambda: loader)
+
+
+@row("arrays in batches, NDArrayIter", "img/s", 12800)
+def array_iterator():
+    iterator = mx.io.NDArrayIter(numbers(12800, 1, 28, 28), classes(12800), 128)
+
+    def batches():
+        iterator.reset()
+        return ((batch.data[0], batch.label[0]) for batch in iterator)
+
+    return pass_over(batches)
+
+
 def optimizer(make):
     def prepare():
         shapes = resnet50_shapes()

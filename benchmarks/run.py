@@ -54,6 +54,8 @@ TARGETS = {
     "MLP step, batch 32, hybridized": 3,
     "LeNet training, batch 128": 1.5,
     "LeNet training, hybridized": None,
+    "arrays in batches, DataLoader": 5,
+    "arrays in batches, NDArrayIter": 5,
     "SGD momentum, ResNet-50": None,
     "Adam, ResNet-50": None,
     "attention, T 512": None,

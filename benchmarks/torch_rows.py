@@ -24,6 +24,26 @@ def tensor(array):
     return torch.from_numpy(array.copy())
 
 
+def array_loader():
+    data = tensor(numbers(12800, 1, 28, 28)), torch.from_numpy(classes(12800))
+    dataset = torch.utils.data.TensorDataset(*data)
+    loader = torch.utils.data.DataLoader(dataset, 128)
+
+    def run(n):
+        for _ in range(n):
+            for _ in loader:
+                pass
+
+    def check():
+        return [label.sum().item() for _, label in loader][:3]
+
+    return check, run
+
+
+row("arrays in batches, DataLoader", "img/s", 12800)(array_loader)
+row("arrays in batches, NDArrayIter", "img/s", 12800)(array_loader)
+
+
 @row("x = x + b, 4x4")
 def add():
     b, state = tensor(numbers(4, 4, scale=1e-3)), [torch.ones(4, 4)]
