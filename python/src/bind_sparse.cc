@@ -1,9 +1,11 @@
 // Sparse arrays: their parts, conversions and sums.
 
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "bindings.h"
+#include "data/libsvm.h"
 #include "run/sparse.h"
 
 namespace nb = nanobind;
@@ -32,6 +34,24 @@ SparseParts FromArrays(const NDArray& data, const NDArray& indices,
 
 Device DeviceOf(int type, int id) {
   return {static_cast<DeviceType>(type), static_cast<int16_t>(id)};
+}
+
+template <typename T>
+NDArray ArrayFrom(const std::vector<T>& values, DType dtype) {
+  return NDArray::FromHost(values.data(), Shape{static_cast<int64_t>(values.size())},
+                           dtype);
+}
+
+// (rows, labels) of a file.
+std::pair<NDArray, NDArray> ReadRows(const std::string& path, int64_t columns, int part,
+                                     int parts) {
+  const LibSvmRows rows = ReadLibSvm(path, columns, part, parts);
+  const NDArray labels = ArrayFrom(rows.labels, DType::kFloat32);
+  return {MakeSparse({Storage::kCsr, ArrayFrom(rows.values, DType::kFloat32),
+                      ArrayFrom(rows.columns, DType::kInt64),
+                      ArrayFrom(rows.bounds, DType::kInt64)},
+                     Shape{labels.size(), columns}),
+          labels};
 }
 
 }  // namespace
@@ -71,6 +91,7 @@ void BindSparse(nb::module_& m) {
   });
   m.def("assign_sparse", &AssignSparse, nb::arg("src"), nb::arg("dst"));
   m.def("add_sparse", &AddSparse);
+  m.def("read_libsvm", &ReadRows);
   m.def("sum_rows", [](const NDArray& dy, const NDArray& ids, nb::object shape) {
     return SumRows(dy, ids, ShapeFromPython(shape.ptr()));
   });

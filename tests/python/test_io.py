@@ -255,8 +255,3 @@ def test_csv_integers(tmp_path):
         IO.CSVIter(data_csv=str(data), data_shape=(2,), batch_size=2, dtype="int32")
     )
     assert batch.data[0].asnumpy().tolist() == [[16, 8], [16777217, -3]]
-
-
-def test_iterators_of_later_releases_say_so():
-    with pytest.raises(NotImplementedError, match="LibSVMIter comes with"):
-        IO.LibSVMIter(path_imgrec="x")

@@ -11,6 +11,7 @@ from .image_record import (
     ImageRecordUInt8Iter,
     ImageRecordUInt8Iter_v1,
 )
+from .libsvm_iter import LibSVMIter
 from .mnist import MNISTIter
 from .prefetch import PrefetchingIter
 
@@ -27,6 +28,7 @@ __all__ = [
     "MXDataIter",
     "MNISTIter",
     "CSVIter",
+    "LibSVMIter",
     "ImageRecordIter",
     "ImageRecordUInt8Iter",
     "ImageRecordInt8Iter",
