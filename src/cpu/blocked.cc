@@ -31,23 +31,23 @@ void ForEachBlock(const BlockedArray& a, F&& f) {
 // Pixels that are copied at a time: their lines stay in L1.
 constexpr int64_t kTogether = 64;
 
-template <int kBlock>
-void Block(const BlockedArray& a, int64_t channels, const float* from, float* to) {
+template <int kBlock, typename T>
+void Block(const BlockedArray& a, int64_t channels, const T* from, T* to) {
   for (int64_t begin = 0; begin < a.size; begin += kTogether) {
     const int64_t end = std::min(begin + kTogether, a.size);
-    if (channels < kBlock) std::fill(to + begin * kBlock, to + end * kBlock, 0.0f);
+    if (channels < kBlock) std::fill(to + begin * kBlock, to + end * kBlock, T(0.0f));
     for (int64_t c = 0; c < channels; ++c) {
-      const float* row = from + c * a.size;
+      const T* row = from + c * a.size;
       for (int64_t i = begin; i < end; ++i) to[i * kBlock + c] = row[i];
     }
   }
 }
-template <int kBlock>
-void Unblock(const BlockedArray& a, int64_t channels, const float* from, float* to) {
+template <int kBlock, typename T>
+void Unblock(const BlockedArray& a, int64_t channels, const T* from, T* to) {
   for (int64_t begin = 0; begin < a.size; begin += kTogether) {
     const int64_t end = std::min(begin + kTogether, a.size);
     for (int64_t c = 0; c < channels; ++c) {
-      float* row = to + c * a.size;
+      T* row = to + c * a.size;
       for (int64_t i = begin; i < end; ++i) row[i] = from[i * kBlock + c];
     }
   }
@@ -81,15 +81,36 @@ int64_t ChannelBlock() {
   return block;
 }
 
-void BlockChannels(const BlockedArray& a, const float* plain, float* blocked) {
+namespace {
+
+template <typename T>
+void FromPlain(const BlockedArray& a, const T* plain, T* blocked) {
   ForEachBlock(a, [&](int64_t from, int64_t to, int64_t channels) {
-    (a.block == 16 ? Block<16> : Block<8>)(a, channels, plain + from, blocked + to);
+    (a.block == 16 ? Block<16, T> : Block<8, T>)(a, channels, plain + from,
+                                                 blocked + to);
   });
 }
-void UnblockChannels(const BlockedArray& a, const float* blocked, float* plain) {
+template <typename T>
+void ToPlain(const BlockedArray& a, const T* blocked, T* plain) {
   ForEachBlock(a, [&](int64_t to, int64_t from, int64_t channels) {
-    (a.block == 16 ? Unblock<16> : Unblock<8>)(a, channels, blocked + from, plain + to);
+    (a.block == 16 ? Unblock<16, T> : Unblock<8, T>)(a, channels, blocked + from,
+                                                     plain + to);
   });
+}
+
+}  // namespace
+
+void BlockChannels(const BlockedArray& a, const float* plain, float* blocked) {
+  FromPlain(a, plain, blocked);
+}
+void BlockChannels(const BlockedArray& a, const Bfloat16* plain, Bfloat16* blocked) {
+  FromPlain(a, plain, blocked);
+}
+void UnblockChannels(const BlockedArray& a, const float* blocked, float* plain) {
+  ToPlain(a, blocked, plain);
+}
+void UnblockChannels(const BlockedArray& a, const Bfloat16* blocked, Bfloat16* plain) {
+  ToPlain(a, blocked, plain);
 }
 
 }  // namespace plait::cpu

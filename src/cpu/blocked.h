@@ -1,14 +1,16 @@
 // Arrays whose channels lie in blocks: (batch, channel blocks, space, lanes).
 //
 // Convolutions are fastest on them: a vector holds the channels of one pixel. The last
-// block is filled up with zeros where the channels do not fill it. Everything here is
-// float32. Thread safety: any thread; ComputeThreads() threads are used above a size.
+// block is filled up with zeros where the channels do not fill it. Elements are float32
+// or bfloat16, sums float32. Thread safety: any thread; ComputeThreads() threads are
+// used above a size.
 
 #ifndef PLAIT_CPU_BLOCKED_H_
 #define PLAIT_CPU_BLOCKED_H_
 
 #include <cstdint>
 
+#include "base/dtype.h"
 #include "cpu/pool.h"
 
 namespace plait::cpu {
@@ -29,20 +31,25 @@ struct BlockedArray {
 // From and to (batch, channels, size).
 void BlockChannels(const BlockedArray& a, const float* plain, float* blocked);
 void UnblockChannels(const BlockedArray& a, const float* blocked, float* plain);
+void BlockChannels(const BlockedArray& a, const Bfloat16* plain, Bfloat16* blocked);
+void UnblockChannels(const BlockedArray& a, const Bfloat16* blocked, Bfloat16* plain);
 
 // Batch normalisation; compare cpu/norm.h. mean, var, inverse, gamma and beta have an
 // element a channel; gamma may be null (ones). y is rectified with `relu`, NaN stays.
-// REQUIRES: batch * size > 0.
-void BlockedNormForward(const BlockedArray& a, double eps, const float* x,
+// T: float or Bfloat16. REQUIRES: batch * size > 0.
+template <typename T>
+void BlockedNormForward(const BlockedArray& a, double eps, const T* x,
                         const float* gamma, const float* beta, bool relu, float* mean,
-                        float* var, float* y);
-void BlockedNormApply(const BlockedArray& a, const float* x, const float* gamma,
+                        float* var, T* y);
+template <typename T>
+void BlockedNormApply(const BlockedArray& a, const T* x, const float* gamma,
                       const float* beta, const float* mean, const float* inverse,
-                      bool relu, float* y);
+                      bool relu, T* y);
 // Where y is given, dy passes only where y > 0 (the gradient of the relu).
-void BlockedNormBackward(const BlockedArray& a, const float* dy, const float* y,
-                         const float* x, const float* gamma, const float* mean,
-                         const float* inverse, float* dx, float* dgamma, float* dbeta);
+template <typename T>
+void BlockedNormBackward(const BlockedArray& a, const T* dy, const T* y, const T* x,
+                         const float* gamma, const float* mean, const float* inverse,
+                         T* dx, float* dgamma, float* dbeta);
 
 // Pooling as in cpu/pool.h; a plane is one block of channels of one sample.
 void BlockedMaxPool(const PoolPlanes& p, int64_t block, const float* x, float* y);
@@ -59,6 +66,19 @@ void BlockedPoolIndex(const PoolPlanes& p, int64_t block, const float* x,
                       const float* pooled, uint8_t* index);
 void BlockedPoolIndexBackward(const PoolPlanes& p, int64_t block, const float* dy,
                               const uint8_t* index, float* dx);
+
+// The same for bfloat16, a plane at a time in float32: each element is rounded once.
+void BlockedMaxPool(const PoolPlanes& p, int64_t block, const Bfloat16* x, Bfloat16* y);
+void BlockedMaxPoolBackward(const PoolPlanes& p, int64_t block, const Bfloat16* dy,
+                            const Bfloat16* x, Bfloat16* dx);
+void BlockedSumPool(const PoolPlanes& p, int64_t block, bool average, bool include_pad,
+                    const Bfloat16* x, Bfloat16* y);
+void BlockedSumPoolBackward(const PoolPlanes& p, int64_t block, bool average,
+                            bool include_pad, const Bfloat16* dy, Bfloat16* dx);
+void BlockedPoolIndex(const PoolPlanes& p, int64_t block, const Bfloat16* x,
+                      const Bfloat16* pooled, uint8_t* index);
+void BlockedPoolIndexBackward(const PoolPlanes& p, int64_t block, const Bfloat16* dy,
+                              const uint8_t* index, Bfloat16* dx);
 
 }  // namespace plait::cpu
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 #include <vector>
 
 #include "base/parallel.h"
@@ -11,17 +12,17 @@
 #define PLAIT_CPU_BLOCKED_NORM_KERNELS
 namespace plait::cpu {
 // Over columns [begin, end), for one size of blocks.
+template <typename T>
 struct NormKernels {
   void (*forward)(const BlockedArray& a, int64_t begin, int64_t end, double eps,
-                  const float* x, const float* gamma, const float* beta, bool relu,
-                  float* mean, float* var, float* y);
-  void (*apply)(const BlockedArray& a, int64_t begin, int64_t end, const float* x,
+                  const T* x, const float* gamma, const float* beta, bool relu,
+                  float* mean, float* var, T* y);
+  void (*apply)(const BlockedArray& a, int64_t begin, int64_t end, const T* x,
                 const float* gamma, const float* beta, const float* mean,
-                const float* inverse, bool relu, float* y);
-  void (*backward)(const BlockedArray& a, int64_t begin, int64_t end, const float* dy,
-                   const float* y, const float* x, const float* gamma,
-                   const float* mean, const float* inverse, float* dx, float* dgamma,
-                   float* dbeta);
+                const float* inverse, bool relu, T* y);
+  void (*backward)(const BlockedArray& a, int64_t begin, int64_t end, const T* dy,
+                   const T* y, const T* x, const float* gamma, const float* mean,
+                   const float* inverse, T* dx, float* dgamma, float* dbeta);
   int64_t (*columns)(const BlockedArray& a);
 };
 }  // namespace plait::cpu
@@ -32,6 +33,7 @@ struct NormKernels {
 #include "cpu/simd/targets.h"
 #include "hwy/foreach_target.h"
 //
+#include "cpu/bfloat16_vectors.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -110,16 +112,15 @@ HWY_INLINE void ForEachPixel(int64_t at, int64_t pixels, int64_t step, F&& f) {
 }
 
 // Means and variances. Differences to a number near the mean are added up.
-template <int kBlock>
-void Moments(const Column<kBlock>& c, const float* x, float* mean, float* var) {
+template <int kBlock, typename T>
+void Moments(const Column<kBlock>& c, const T* x, float* mean, float* var) {
   using D = Tag<kBlock>;
   using V = hn::Vec<D>;
   const D d;
   const int64_t step = c.a.block, few = std::min<int64_t>(c.a.size, 64);
   V sum = hn::Zero(d);
-  ForEachPixel(c.offset, few, step, [&](int, int64_t i) HWY_ATTR {
-    sum = hn::Add(sum, hn::LoadU(d, x + i));
-  });
+  ForEachPixel(c.offset, few, step,
+               [&](int, int64_t i) HWY_ATTR { sum = hn::Add(sum, Read(d, x + i)); });
   Lanes<D> near;
   near.Set(hn::Mul(sum, hn::Set(d, 1.0f / static_cast<float>(few))));
   const V origin = near.Get();
@@ -127,7 +128,7 @@ void Moments(const Column<kBlock>& c, const float* x, float* mean, float* var) {
   c.ForEachChunk([&](int64_t at, int64_t pixels) HWY_ATTR {
     V s0 = hn::Zero(d), s1 = s0, q0 = s0, q1 = s0;
     ForEachPixel(at, pixels, step, [&](int k, int64_t i) HWY_ATTR {
-      const V v = hn::Sub(hn::LoadU(d, x + i), origin);
+      const V v = hn::Sub(Read(d, x + i), origin);
       (k == 0 ? s0 : s1) = hn::Add(v, k == 0 ? s0 : s1);
       (k == 0 ? q0 : q1) = hn::MulAdd(v, v, k == 0 ? q0 : q1);
     });
@@ -141,10 +142,10 @@ void Moments(const Column<kBlock>& c, const float* x, float* mean, float* var) {
 }
 
 // y = (x - mean) * scale + shift, rectified or not.
-template <int kBlock>
-void ApplyColumn(const Column<kBlock>& c, const float* x,
-                 const Lanes<Tag<kBlock>>& mean, const Lanes<Tag<kBlock>>& scale,
-                 const Lanes<Tag<kBlock>>& shift, bool relu, float* y) {
+template <int kBlock, typename T>
+void ApplyColumn(const Column<kBlock>& c, const T* x, const Lanes<Tag<kBlock>>& mean,
+                 const Lanes<Tag<kBlock>>& scale, const Lanes<Tag<kBlock>>& shift,
+                 bool relu, T* y) {
   using D = Tag<kBlock>;
   using V = hn::Vec<D>;
   const D d;
@@ -153,21 +154,21 @@ void ApplyColumn(const Column<kBlock>& c, const float* x,
   c.ForEachChunk([&](int64_t at, int64_t pixels) HWY_ATTR {
     if (relu) {
       ForEachPixel(at, pixels, step, [&](int, int64_t i) HWY_ATTR {
-        const V v = hn::MulAdd(hn::Sub(hn::LoadU(d, x + i), m), a, b);
-        hn::StoreU(hn::IfThenZeroElse(hn::Lt(v, zero), v), d, y + i);
+        const V v = hn::MulAdd(hn::Sub(Read(d, x + i), m), a, b);
+        Write(hn::IfThenZeroElse(hn::Lt(v, zero), v), d, y + i);
       });
     } else {
       ForEachPixel(at, pixels, step, [&](int, int64_t i) HWY_ATTR {
-        hn::StoreU(hn::MulAdd(hn::Sub(hn::LoadU(d, x + i), m), a, b), d, y + i);
+        Write(hn::MulAdd(hn::Sub(Read(d, x + i), m), a, b), d, y + i);
       });
     }
   });
 }
 
-template <int kBlock>
-void Forward(const BlockedArray& a, int64_t begin, int64_t end, double eps,
-             const float* x, const float* gamma, const float* beta, bool relu,
-             float* mean, float* var, float* y) {
+template <int kBlock, typename T>
+void Forward(const BlockedArray& a, int64_t begin, int64_t end, double eps, const T* x,
+             const float* gamma, const float* beta, bool relu, float* mean, float* var,
+             T* y) {
   for (int64_t number = begin; number < end; ++number) {
     const Column<kBlock> c(a, number);
     const int64_t ch = c.first_channel;
@@ -183,10 +184,10 @@ void Forward(const BlockedArray& a, int64_t begin, int64_t end, double eps,
   }
 }
 
-template <int kBlock>
-void Apply(const BlockedArray& a, int64_t begin, int64_t end, const float* x,
+template <int kBlock, typename T>
+void Apply(const BlockedArray& a, int64_t begin, int64_t end, const T* x,
            const float* gamma, const float* beta, const float* mean,
-           const float* inverse, bool relu, float* y) {
+           const float* inverse, bool relu, T* y) {
   for (int64_t number = begin; number < end; ++number) {
     const Column<kBlock> c(a, number);
     const int64_t ch = c.first_channel;
@@ -201,20 +202,20 @@ void Apply(const BlockedArray& a, int64_t begin, int64_t end, const float* x,
 }
 
 // dy where y, which was rectified, is positive, or all of it. A NaN of y stays.
-template <bool kMasked, class D>
-HWY_INLINE hn::Vec<D> Passing(D d, const float* dy, const float* y, int64_t i) {
-  const auto v = hn::LoadU(d, dy + i);
+template <bool kMasked, class D, typename T>
+HWY_INLINE hn::Vec<D> Passing(D d, const T* dy, const T* y, int64_t i) {
+  const auto v = Read(d, dy + i);
   if constexpr (!kMasked) return v;
-  const auto sign = hn::LoadU(d, y + i);
+  const auto sign = Read(d, y + i);
   return hn::IfThenElse(hn::Gt(sign, hn::Zero(d)), v, sign);
 }
 
 // dx = r (gamma dy - mean(gamma dy) - hat mean(gamma dy hat)); r: the inverse,
 // hat = (x - mean) r.
-template <int kBlock, bool kMasked>
-void BackwardColumn(const Column<kBlock>& c, const float* dy, const float* y,
-                    const float* x, const float* gamma, const float* mean,
-                    const float* inverse, float* dx, float* dgamma, float* dbeta) {
+template <int kBlock, bool kMasked, typename T>
+void BackwardColumn(const Column<kBlock>& c, const T* dy, const T* y, const T* x,
+                    const float* gamma, const float* mean, const float* inverse, T* dx,
+                    float* dgamma, float* dbeta) {
   using D = Tag<kBlock>;
   using V = hn::Vec<D>;
   const D d;
@@ -227,7 +228,7 @@ void BackwardColumn(const Column<kBlock>& c, const float* dy, const float* y,
     V s0 = hn::Zero(d), s1 = s0, p0 = s0, p1 = s0;
     ForEachPixel(at, pixels, step, [&](int k, int64_t i) HWY_ATTR {
       const V v = Passing<kMasked>(d, dy, y, i);
-      const V centred = hn::Sub(hn::LoadU(d, x + i), m);
+      const V centred = hn::Sub(Read(d, x + i), m);
       (k == 0 ? s0 : s1) = hn::Add(v, k == 0 ? s0 : s1);
       (k == 0 ? p0 : p1) = hn::MulAdd(v, centred, k == 0 ? p0 : p1);
     });
@@ -247,23 +248,22 @@ void BackwardColumn(const Column<kBlock>& c, const float* dy, const float* y,
   const V a = scale.Get(), b = slope.Get(), e = shift.Get();
   c.ForEachChunk([&](int64_t at, int64_t pixels) HWY_ATTR {
     ForEachPixel(at, pixels, step, [&](int, int64_t i) HWY_ATTR {
-      const V centred = hn::Sub(hn::LoadU(d, x + i), m);
-      hn::StoreU(
-          hn::MulAdd(Passing<kMasked>(d, dy, y, i), a, hn::MulAdd(centred, b, e)), d,
-          dx + i);
+      const V centred = hn::Sub(Read(d, x + i), m);
+      Write(hn::MulAdd(Passing<kMasked>(d, dy, y, i), a, hn::MulAdd(centred, b, e)), d,
+            dx + i);
     });
   });
 }
 
-template <int kBlock>
-void Backward(const BlockedArray& a, int64_t begin, int64_t end, const float* dy,
-              const float* y, const float* x, const float* gamma, const float* mean,
-              const float* inverse, float* dx, float* dgamma, float* dbeta) {
+template <int kBlock, typename T>
+void Backward(const BlockedArray& a, int64_t begin, int64_t end, const T* dy,
+              const T* y, const T* x, const float* gamma, const float* mean,
+              const float* inverse, T* dx, float* dgamma, float* dbeta) {
   for (int64_t number = begin; number < end; ++number) {
     const Column<kBlock> c(a, number);
-    (y != nullptr ? BackwardColumn<kBlock, true>
-                  : BackwardColumn<kBlock, false>)(c, dy, y, x, gamma, mean, inverse,
-                                                   dx, dgamma, dbeta);
+    (y != nullptr ? BackwardColumn<kBlock, true, T>
+                  : BackwardColumn<kBlock, false, T>)(c, dy, y, x, gamma, mean, inverse,
+                                                      dx, dgamma, dbeta);
   }
 }
 
@@ -272,9 +272,18 @@ int64_t Columns(const BlockedArray& a) {
   return a.blocks() * (kBlock / static_cast<int64_t>(hn::Lanes(Tag<kBlock>())));
 }
 
-NormKernels Kernels(int64_t block) {
-  return block == 16 ? NormKernels{Forward<16>, Apply<16>, Backward<16>, Columns<16>}
-                     : NormKernels{Forward<8>, Apply<8>, Backward<8>, Columns<8>};
+template <typename T>
+NormKernels<T> KernelsFor(int64_t block) {
+  return block == 16
+             ? NormKernels<T>{Forward<16, T>, Apply<16, T>, Backward<16, T>,
+                              Columns<16>}
+             : NormKernels<T>{Forward<8, T>, Apply<8, T>, Backward<8, T>, Columns<8>};
+}
+NormKernels<float> FloatKernels(int64_t block) {
+  return KernelsFor<float>(block);
+}
+NormKernels<Bfloat16> HalfKernels(int64_t block) {
+  return KernelsFor<Bfloat16>(block);
 }
 
 }  // namespace
@@ -285,9 +294,15 @@ HWY_AFTER_NAMESPACE();
 namespace plait::cpu {
 namespace {
 
-HWY_EXPORT(Kernels);
-NormKernels KernelsOf(const BlockedArray& a) {
-  return HWY_DYNAMIC_DISPATCH(Kernels)(a.block);
+HWY_EXPORT(FloatKernels);
+HWY_EXPORT(HalfKernels);
+template <typename T>
+NormKernels<T> KernelsOf(const BlockedArray& a) {
+  if constexpr (std::is_same_v<T, float>) {
+    return HWY_DYNAMIC_DISPATCH(FloatKernels)(a.block);
+  } else {
+    return HWY_DYNAMIC_DISPATCH(HalfKernels)(a.block);
+  }
 }
 
 // Columns that one thread takes at a time at least.
@@ -296,35 +311,59 @@ int64_t Grain(const BlockedArray& a) {
 }
 template <typename F>
 void ForEachColumn(const BlockedArray& a, F&& f) {
-  ParallelFor(KernelsOf(a).columns(a), Grain(a), f);
+  ParallelFor(KernelsOf<float>(a).columns(a), Grain(a), f);
 }
 
 }  // namespace
 
-void BlockedNormForward(const BlockedArray& a, double eps, const float* x,
+template <typename T>
+void BlockedNormForward(const BlockedArray& a, double eps, const T* x,
                         const float* gamma, const float* beta, bool relu, float* mean,
-                        float* var, float* y) {
-  const auto run = KernelsOf(a).forward;
+                        float* var, T* y) {
+  const auto run = KernelsOf<T>(a).forward;
   ForEachColumn(a, [&](int64_t begin, int64_t end) {
     run(a, begin, end, eps, x, gamma, beta, relu, mean, var, y);
   });
 }
-void BlockedNormApply(const BlockedArray& a, const float* x, const float* gamma,
+template <typename T>
+void BlockedNormApply(const BlockedArray& a, const T* x, const float* gamma,
                       const float* beta, const float* mean, const float* inverse,
-                      bool relu, float* y) {
-  const auto run = KernelsOf(a).apply;
+                      bool relu, T* y) {
+  const auto run = KernelsOf<T>(a).apply;
   ForEachColumn(a, [&](int64_t begin, int64_t end) {
     run(a, begin, end, x, gamma, beta, mean, inverse, relu, y);
   });
 }
-void BlockedNormBackward(const BlockedArray& a, const float* dy, const float* y,
-                         const float* x, const float* gamma, const float* mean,
-                         const float* inverse, float* dx, float* dgamma, float* dbeta) {
-  const auto run = KernelsOf(a).backward;
+template <typename T>
+void BlockedNormBackward(const BlockedArray& a, const T* dy, const T* y, const T* x,
+                         const float* gamma, const float* mean, const float* inverse,
+                         T* dx, float* dgamma, float* dbeta) {
+  const auto run = KernelsOf<T>(a).backward;
   ForEachColumn(a, [&](int64_t begin, int64_t end) {
     run(a, begin, end, dy, y, x, gamma, mean, inverse, dx, dgamma, dbeta);
   });
 }
+
+template void BlockedNormForward<float>(const BlockedArray&, double, const float*,
+                                        const float*, const float*, bool, float*,
+                                        float*, float*);
+template void BlockedNormForward<Bfloat16>(const BlockedArray&, double, const Bfloat16*,
+                                           const float*, const float*, bool, float*,
+                                           float*, Bfloat16*);
+template void BlockedNormApply<float>(const BlockedArray&, const float*, const float*,
+                                      const float*, const float*, const float*, bool,
+                                      float*);
+template void BlockedNormApply<Bfloat16>(const BlockedArray&, const Bfloat16*,
+                                         const float*, const float*, const float*,
+                                         const float*, bool, Bfloat16*);
+template void BlockedNormBackward<float>(const BlockedArray&, const float*,
+                                         const float*, const float*, const float*,
+                                         const float*, const float*, float*, float*,
+                                         float*);
+template void BlockedNormBackward<Bfloat16>(const BlockedArray&, const Bfloat16*,
+                                            const Bfloat16*, const Bfloat16*,
+                                            const float*, const float*, const float*,
+                                            Bfloat16*, float*, float*);
 
 }  // namespace plait::cpu
 #endif  // HWY_ONCE

@@ -19,13 +19,15 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/dtype.h"
 #include "cpu/blocked.h"
 #include "cpu/conv.h"
 
 namespace plait::cpu {
 
 // kPlain: (batch, channels, height, width), blocked in the caches on the way.
-enum class ImageLayout : uint8_t { kBlocked, kPlain };
+// kHalf: blocked, in bfloat16; it is computed in float32 all the same.
+enum class ImageLayout : uint8_t { kBlocked, kPlain, kHalf };
 
 // Whether the functions below take it: two spatial axes, filters of 3 x 3, stride and
 // dilation 1, one group, 0 to 2 pixels of padding on each side, and no size that is 0.
@@ -58,6 +60,16 @@ void WinogradBackwardData(const ConvProblem& p, const float* dy, const float* we
 void WinogradBackwardWeight(const ConvProblem& p, const float* x, const float* dy,
                             float* dweight, float* dbias,
                             ImageLayout layout = ImageLayout::kBlocked);
+
+// The same of blocked images in bfloat16. Filters, bias and gradients of filters are
+// float32. Each pixel of y is rounded once.
+void WinogradForward(const ConvProblem& p, const Bfloat16* x, const float* weight,
+                     const float* u, const float* bias, const Bfloat16* sum, bool relu,
+                     Bfloat16* y);
+void WinogradBackwardData(const ConvProblem& p, const Bfloat16* dy, const float* weight,
+                          const float* u, Bfloat16* dx);
+void WinogradBackwardWeight(const ConvProblem& p, const Bfloat16* x, const Bfloat16* dy,
+                            float* dweight);
 
 }  // namespace plait::cpu
 

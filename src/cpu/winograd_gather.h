@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "cpu/bfloat16_vectors.h"
 #include "cpu/gemm_pack.h"
 #include "cpu/gemm_tile.h"
 #include "cpu/winograd_plan.h"
@@ -34,14 +35,14 @@ struct Values {
 
 // Images as a pass reads them.
 struct Images {
-  const float* data;
+  const void* data;
   int64_t channels, h, w;
-  bool plain;
+  ImageLayout layout;
   int64_t Blocks() const { return CeilDiv(channels, kBlock); }
   // The block's plane of image n; of plain images that of the block's first channel.
-  const float* Plane(int64_t n, int64_t block) const {
-    return plain ? data + (n * channels + block * kBlock) * h * w
-                 : data + (n * Blocks() + block) * h * w * kBlock;
+  int64_t Plane(int64_t n, int64_t block) const {
+    return layout == ImageLayout::kPlain ? (n * channels + block * kBlock) * h * w
+                                         : (n * Blocks() + block) * h * w * kBlock;
   }
 };
 
@@ -55,16 +56,27 @@ struct RunPixels {
   int64_t row;
 };
 
-// Plain images are blocked here, `rows` x `columns` pixels from (top, left) on as far
-// as they exist, into `buffer`.
+// Images that are not blocked floats become that here, `rows` x `columns` pixels from
+// (top, left) on as far as they exist, into `buffer`.
 inline RunPixels FindRun(const Images& x, int64_t n, int64_t block, int64_t top,
                          int64_t left, int64_t rows, int64_t columns, float* buffer) {
-  const float* plane = x.Plane(n, block);
-  if (!x.plain) return {plane + (top * x.w + left) * kBlock, x.w * kBlock};
+  const int64_t at = x.Plane(n, block);
+  const float* plane = static_cast<const float*>(x.data) + at;
+  if (x.layout == ImageLayout::kBlocked)
+    return {plane + (top * x.w + left) * kBlock, x.w * kBlock};
   const int64_t c0 = std::max<int64_t>(0, -left), c1 = std::min(columns, x.w - left);
   const int64_t channels = std::min(kBlock, x.channels - block * kBlock);
   const int64_t r1 = std::min(rows, x.h - top);
   for (int64_t r = std::max<int64_t>(0, -top); c0 < c1 && r < r1; ++r) {
+    if (x.layout == ImageLayout::kHalf) {
+      const Bfloat16* from =
+          static_cast<const Bfloat16*>(x.data) + at + ((top + r) * x.w + left) * kBlock;
+      for (int64_t c = c0; c < c1; ++c) {
+        hn::StoreU(cpu::HWY_NAMESPACE::Read(Tag(), from + c * kBlock), Tag(),
+                   buffer + (r * columns + c) * kBlock);
+      }
+      continue;
+    }
     Pack(Operand<float>{plane + (top + r) * x.w + left + c0, x.h * x.w, 1}, channels,
          c1 - c0, kBlock, buffer + (r * columns + c0) * kBlock);
   }

@@ -72,7 +72,7 @@ class Convolution {
   explicit Convolution(const WinogradCall& c)
       : c_(c), p_(c.problem, c.kind), plan_(kBlock, p_.in, p_.out), u_(c.u) {
     const int64_t size = p_.batch * plan_.out_blocks * p_.out_h * p_.out_w * kBlock;
-    stream_ = !c.plain && size >= kLargeResult &&
+    stream_ = c.layout == ImageLayout::kBlocked && size >= kLargeResult &&
               reinterpret_cast<uintptr_t>(c.y) % (kBlock * sizeof(float)) == 0;
   }
 
@@ -128,7 +128,7 @@ class Convolution {
   void Strip(int64_t first, int64_t count, float* v) {
     const RowPanels rows(count);
     const Values values{v, Values::Stride(count * plan_.in_blocks)};
-    const Images x{c_.x, p_.in, p_.in_h, p_.in_w, c_.plain};
+    const Images x{c_.x, p_.in, p_.in_h, p_.in_w, c_.layout};
     ParallelFor(plan_.in_blocks * rows.count, 8, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t panel = i % rows.count, block = i / rows.count;
@@ -196,26 +196,50 @@ class Convolution {
     HWY_ALIGN float buffer[kRunPixels * kBlock];
     const int64_t size = p_.out_h * p_.out_w;
     const int64_t channels = std::min(kBlock, p_.out - block * kBlock);
-    Finish finish{bias_ + block * kBlock, nullptr, c_.relu, stream_, channels};
+    const bool direct = c_.layout == ImageLayout::kBlocked;
+    Finish finish{bias_ + block * kBlock, nullptr,
+                  c_.relu && c_.layout != ImageLayout::kHalf, stream_, channels};
     const auto run = [&](const WinogradTile& tile, int64_t done, int64_t n) HWY_ATTR {
       const int64_t top = tile.y * kOut, left = tile.x * kOut;
       const int64_t first = tile.n * plan_.out_blocks + block;
       const int64_t at = (first * size + top * p_.out_w + left) * kBlock;
-      const int64_t row = (c_.plain ? n * kOut : p_.out_w) * kBlock;
-      float* const y = c_.plain ? buffer : c_.y + at;
+      const int64_t row = (direct ? p_.out_w : n * kOut) * kBlock;
+      float* const y = direct ? static_cast<float*>(c_.y) + at : buffer;
       for (int64_t t = 0; t < n; ++t) {
-        if (c_.sum != nullptr) finish.sum = c_.sum + at + t * kOut * kBlock;
+        if (direct && c_.sum != nullptr)
+          finish.sum = static_cast<const float*>(c_.sum) + at + t * kOut * kBlock;
         FinishTile(m.data + (done + t) * width, m.stride, finish, p_.out_h - top,
                    p_.out_w - left - t * kOut, y + t * kOut * kBlock, row);
       }
-      for (int64_t r = 0; c_.plain && r < std::min<int64_t>(kOut, p_.out_h - top);
-           ++r) {
-        Transpose(buffer + r * row, std::min(n * kOut, p_.out_w - left), channels, size,
-                  c_.y + (tile.n * p_.out + block * kBlock) * size +
-                      (top + r) * p_.out_w + left);
+      if (direct) return;
+      const int64_t columns = std::min(n * kOut, p_.out_w - left);
+      for (int64_t r = 0; r < std::min<int64_t>(kOut, p_.out_h - top); ++r) {
+        if (c_.layout == ImageLayout::kHalf) {
+          FinishHalf(buffer + r * row, columns, at + r * p_.out_w * kBlock);
+        } else {
+          Transpose(buffer + r * row, columns, channels, size,
+                    static_cast<float*>(c_.y) +
+                        (tile.n * p_.out + block * kBlock) * size +
+                        (top + r) * p_.out_w + left);
+        }
       }
     };
     ForEachRun(p_, part.tile + part.Begin(), part.Tiles(), run);
+  }
+
+  // Pixels of a row that have their bias: the rest, and rounding.
+  void FinishHalf(const float* from, int64_t pixels, int64_t at) const {
+    const Tag d;
+    const V zero = hn::Zero(d);
+    const Bfloat16* sum =
+        c_.sum == nullptr ? nullptr : static_cast<const Bfloat16*>(c_.sum) + at;
+    Bfloat16* const y = static_cast<Bfloat16*>(c_.y) + at;
+    for (int64_t i = 0; i < pixels * kBlock; i += kBlock) {
+      V v = hn::LoadU(d, from + i);
+      if (sum != nullptr) v = hn::Add(v, cpu::HWY_NAMESPACE::Read(d, sum + i));
+      if (c_.relu) v = hn::IfThenElse(hn::Lt(v, zero), zero, v);
+      cpu::HWY_NAMESPACE::Write(v, d, y + i);
+    }
   }
 
   const WinogradCall& c_;
@@ -250,14 +274,26 @@ void Run(const WinogradCall& call) {
 void WinogradForward(const ConvProblem& p, const float* x, const float* weight,
                      const float* u, const float* bias, const float* sum, bool relu,
                      float* y, ImageLayout layout) {
-  kernel::Run({p, ConvPass::kForward, layout == ImageLayout::kPlain, x, weight, u, bias,
-               sum, relu, y});
+  kernel::Run({p, ConvPass::kForward, layout, x, weight, u, bias, sum, relu, y});
 }
 
 void WinogradBackwardData(const ConvProblem& p, const float* dy, const float* weight,
                           const float* u, float* dx, ImageLayout layout) {
-  kernel::Run({p, ConvPass::kBackwardData, layout == ImageLayout::kPlain, dy, weight, u,
-               nullptr, nullptr, false, dx});
+  kernel::Run(
+      {p, ConvPass::kBackwardData, layout, dy, weight, u, nullptr, nullptr, false, dx});
+}
+
+void WinogradForward(const ConvProblem& p, const Bfloat16* x, const float* weight,
+                     const float* u, const float* bias, const Bfloat16* sum, bool relu,
+                     Bfloat16* y) {
+  kernel::Run(
+      {p, ConvPass::kForward, ImageLayout::kHalf, x, weight, u, bias, sum, relu, y});
+}
+
+void WinogradBackwardData(const ConvProblem& p, const Bfloat16* dy, const float* weight,
+                          const float* u, Bfloat16* dx) {
+  kernel::Run({p, ConvPass::kBackwardData, ImageLayout::kHalf, dy, weight, u, nullptr,
+               nullptr, false, dx});
 }
 
 }  // namespace plait::cpu

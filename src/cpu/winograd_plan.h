@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "cpu/conv.h"
+#include "cpu/winograd.h"
 
 namespace plait::cpu {
 
@@ -14,10 +15,12 @@ namespace plait::cpu {
 struct WinogradCall {
   const ConvProblem& problem;
   ConvPass kind;
-  bool plain;  // x and y
-  const float *x, *weight, *u, *bias, *sum;
+  ImageLayout layout;  // of x, sum and y
+  const void* x;
+  const float *weight, *u, *bias;
+  const void* sum;
   bool relu;
-  float* y;
+  void* y;
 };
 
 // One pass from images of `in` channels to images of `out` channels by tiles of 4 x 4

@@ -88,12 +88,12 @@ void AddTo(float* HWY_RESTRICT sum, const float* HWY_RESTRICT x, int64_t n) {
 
 class WeightGradient {
  public:
-  WeightGradient(const ConvProblem& p, const float* x, const float* dy, float* dweight,
-                 float* dbias, bool plain)
+  WeightGradient(const ConvProblem& p, const void* x, const void* dy, float* dweight,
+                 float* dbias, ImageLayout layout)
       : p_(p, ConvPass::kForward),
         plan_(kBlock, p_.in, p_.out),
-        x_{x, p_.in, p_.in_h, p_.in_w, plain},
-        dy_{dy, p_.out, p_.out_h, p_.out_w, plain},
+        x_{x, p_.in, p_.in_h, p_.in_w, layout},
+        dy_{dy, p_.out, p_.out_h, p_.out_w, layout},
         dweight_(dweight),
         dbias_(dbias),
         sums_(CeilDiv(p_.Tiles(), SumTiles(plan_))),
@@ -314,9 +314,9 @@ class WeightGradient {
 
 }  // namespace winograd
 
-void WinogradWeightGradient(const ConvProblem& p, const float* x, const float* dy,
-                            float* dweight, float* dbias, bool plain) {
-  winograd::WeightGradient(p, x, dy, dweight, dbias, plain).Run();
+void WinogradWeightGradient(const ConvProblem& p, const void* x, const void* dy,
+                            float* dweight, float* dbias, ImageLayout layout) {
+  winograd::WeightGradient(p, x, dy, dweight, dbias, layout).Run();
 }
 
 }  // namespace HWY_NAMESPACE
@@ -328,16 +328,21 @@ namespace plait::cpu {
 namespace kernel {
 
 HWY_EXPORT(WinogradWeightGradient);
-void RunWeightGradient(const ConvProblem& p, const float* x, const float* dy,
-                       float* dweight, float* dbias, bool plain) {
-  HWY_DYNAMIC_DISPATCH(WinogradWeightGradient)(p, x, dy, dweight, dbias, plain);
+void RunWeightGradient(const ConvProblem& p, const void* x, const void* dy,
+                       float* dweight, float* dbias, ImageLayout layout) {
+  HWY_DYNAMIC_DISPATCH(WinogradWeightGradient)(p, x, dy, dweight, dbias, layout);
 }
 
 }  // namespace kernel
 
 void WinogradBackwardWeight(const ConvProblem& p, const float* x, const float* dy,
                             float* dweight, float* dbias, ImageLayout layout) {
-  kernel::RunWeightGradient(p, x, dy, dweight, dbias, layout == ImageLayout::kPlain);
+  kernel::RunWeightGradient(p, x, dy, dweight, dbias, layout);
+}
+
+void WinogradBackwardWeight(const ConvProblem& p, const Bfloat16* x, const Bfloat16* dy,
+                            float* dweight) {
+  kernel::RunWeightGradient(p, x, dy, dweight, nullptr, ImageLayout::kHalf);
 }
 
 }  // namespace plait::cpu

@@ -14,6 +14,11 @@
 
 namespace plait {
 
+// The types of elements that are blocked.
+inline bool IsBlockedType(DType dtype) {
+  return dtype == DType::kFloat32 || dtype == DType::kBfloat16;
+}
+
 // What computes one input anew before the call: filters in the order of a kernel. Calls
 // with equal texts of their parameters must do the same.
 struct Preparation {

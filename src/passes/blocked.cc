@@ -59,8 +59,7 @@ bool StaysFinite(const GraphNode& node, const Specs& in) {
 }
 
 bool IsImages(const Spec& spec) {
-  return spec.dtype == DType::kFloat32 && spec.shape.rank() == 4 &&
-         spec.shape.size() > 0;
+  return IsBlockedType(spec.dtype) && spec.shape.rank() == 4 && spec.shape.size() > 0;
 }
 
 class BlockedPass {

@@ -76,7 +76,8 @@ class Folding {
       return false;
     if (training_ && !Flag(node, "use_global_stats")) return false;
     const Spec& x = graph_.spec(node.inputs[0]);
-    return x.dtype == graph_.spec(node.inputs[1]).dtype && x.shape.size() > 0;
+    return (x.dtype == graph_.spec(node.inputs[1]).dtype || IsHalf(x.dtype)) &&
+           x.shape.size() > 0;
   }
 
   int AxisOf(const GraphNode& norm) const {
@@ -103,12 +104,26 @@ class Folding {
     } else if (axis != 1) {
       return false;
     }
+    // A half weight would be rounded twice, unless it was wider before.
+    if (IsHalf(graph_.spec(x).dtype) && WiderOf(from.inputs[1]) == from.inputs[1])
+      return false;
     bool kept = true;
     for (const GraphNode* node : {&norm, &from}) {
       for (size_t i = 1; i < node->inputs.size(); ++i)
         kept &= from_parameters_[node->inputs[i].node];
     }
     return kept || graph_.Bytes(from.inputs[1]) <= graph_.Bytes(x);
+  }
+
+  // What a value was before it was cast to a half type; else itself.
+  GraphEntry WiderOf(GraphEntry e) const {
+    const GraphNode& node = graph_.nodes[e.node];
+    if (node.is_input() || (node.op->name != "amp_cast" && node.op->name != "Cast"))
+      return e;
+    const GraphEntry from = node.inputs[0];
+    return graph_.spec(from).dtype == DType::kFloat32 && IsHalf(graph_.spec(e).dtype)
+               ? from
+               : e;
   }
 
   Value Placeholder(const Tracer& tracer, GraphEntry old) {
@@ -156,10 +171,18 @@ class Folding {
     {
       Tracer tracer(rewriter_.target());
       Line line = LineOf(tracer, norm);
-      const Value weight = Placeholder(tracer, from.inputs[1]);
-      const Value scaled = ScaledWeight(from, weight, line.scale);
+      const DType dtype = graph_.spec(norm.inputs[0]).dtype;
+      const auto wide = [&](GraphEntry e) {
+        const Value v = Placeholder(tracer, WiderOf(e));
+        return IsHalf(v.dtype()) ? cast(v, DType::kFloat32) : v;
+      };
+      Value scaled = ScaledWeight(from, wide(from.inputs[1]), line.scale);
       if (from.inputs.size() > 2)
-        line.offset = line.offset + Placeholder(tracer, from.inputs[2]) * line.scale;
+        line.offset = line.offset + wide(from.inputs[2]) * line.scale;
+      if (IsHalf(dtype)) {
+        scaled = cast(scaled, dtype);
+        line.offset = cast(line.offset, dtype);
+      }
       folded.inputs = {folded.inputs[0], tracer.EntryOf(scaled.array()),
                        tracer.EntryOf(line.offset.array())};
     }
@@ -179,9 +202,11 @@ class Folding {
     {
       Tracer tracer(rewriter_.target());
       const Line line = LineOf(tracer, norm);
-      const Value y =
-          Placeholder(tracer, norm.inputs[0]) * reshape(line.scale, channels) +
-          reshape(line.offset, channels);
+      const DType dtype = graph_.spec(norm.inputs[0]).dtype;
+      Value x = Placeholder(tracer, norm.inputs[0]);
+      if (IsHalf(dtype)) x = cast(x, DType::kFloat32);
+      Value y = x * reshape(line.scale, channels) + reshape(line.offset, channels);
+      if (IsHalf(dtype)) y = cast(y, dtype);
       result = tracer.EntryOf(y.array());
     }
     MarkParsed(first);

@@ -92,11 +92,32 @@ TEST(FoldBatchNorm, LeavesStatisticsThatAreReadAlone) {
   EXPECT_EQ(CountOps(graph, "BatchNorm"), 1);
 }
 
-TEST(FoldBatchNorm, LeavesHalfTypesAlone) {
+Symbol Half(const char* name) {
+  return CallOp("amp_cast", {Symbol::Variable(name)}, {{"dtype", "float16"}});
+}
+
+TEST(FoldBatchNorm, ScalesHalfWeightsBeforeTheyAreRounded) {
+  const Symbol conv =
+      CallOp("Convolution", {Half("x"), Half("w")},
+             {{"kernel", "(3, 3)"}, {"num_filter", "4"}, {"no_bias", "True"}});
+  const Graph graph = Folded(InferredFrom(Norm(conv), kImage));
+  EXPECT_EQ(CountOps(graph, "BatchNorm"), 0);
+  const GraphNode& last = graph.nodes.back();
+  ASSERT_EQ(last.op->name, "Convolution");
+  EXPECT_EQ(graph.spec({static_cast<int>(graph.size()) - 1, 0}).dtype, DType::kFloat16);
+  for (int i : {1, 2}) {
+    const GraphNode& cast = graph.nodes[last.inputs[i].node];
+    EXPECT_EQ(graph.spec(cast.inputs[0]).dtype, DType::kFloat32);
+  }
+}
+
+TEST(FoldBatchNorm, LeavesWeightsThatAreHalfAlone) {
   Graph graph = GraphOf(Norm(Conv()));
   graph.nodes[graph.inputs[0]].outputs[0] = {kImage, DType::kFloat16};
   Infer(graph);
-  EXPECT_EQ(CountOps(Folded(graph), "BatchNorm"), 1);
+  const Graph folded = Folded(graph);
+  EXPECT_EQ(CountOps(folded, "BatchNorm"), 0);
+  EXPECT_NE(folded.nodes.back().op->name, "Convolution");
 }
 
 TEST(FoldBatchNorm, ScalesNoWeightThatIsLargeAndComputedFromData) {

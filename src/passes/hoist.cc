@@ -20,7 +20,10 @@ bool IsWorthKeeping(const Graph& graph, int id, bool constant) {
   const GraphNode& node = graph.nodes[id];
   if (node.op->view) return false;
   int64_t in = 0, out = 0;
-  for (GraphEntry e : node.inputs) in += graph.Bytes(e);
+  for (GraphEntry e : node.inputs) {
+    // Filters of half types may become transformed floats.
+    in += graph.Bytes(e) * (IsHalf(graph.spec(e).dtype) ? 2 : 1);
+  }
   for (int i = 0; i < static_cast<int>(node.outputs.size()); ++i)
     out += graph.Bytes({id, i});
   return out <= (constant ? kMostOfConstant : kMostGrowth * in + kSmall);

@@ -7,6 +7,7 @@
 
 #include "cpu/blocked.h"
 #include "graph/blocked_form.h"
+#include "ops/blocked/types.h"
 #include "ops/infer.h"
 #include "ops/nn/normalize.h"
 
@@ -54,8 +55,28 @@ bool InferBackward(const P& p, Specs& in, Specs& out) {
          Relate(p, out[0].shape, std::span(out.begin() + 1, out.end()), kOp);
 }
 
+// Arrays may be bfloat16; what has an element a channel is float32 then.
+template <size_t kArrays>
+void InferTypes(const P& p, Specs& in, Specs& out) {
+  const size_t arrays = kArrays + (kArrays > 1 && p.relu ? 1 : 0);
+  DType x = out[0].dtype;
+  for (size_t i = 0; i < arrays; ++i)
+    if (x == DType::kUnknown) x = in[i].dtype;
+  if (x == DType::kUnknown) return;
+  out[0].dtype = x;
+  const DType stats = StatsDType(x);
+  for (size_t i = 0; i < in.size(); ++i) {
+    const DType wanted = i < arrays ? x : stats;
+    Check(in[i].dtype == DType::kUnknown || in[i].dtype == wanted, ErrorKind::kType,
+          "_blocked_batch_norm: input ", i, " is ", in[i].dtype, "; ", wanted,
+          " was expected");
+    in[i].dtype = wanted;
+  }
+  for (size_t i = 1; i < out.size(); ++i) out[i].dtype = stats;
+}
+
 const char* Declines(const P&, const Specs& in, const Specs&) {
-  return in[0].dtype == DType::kFloat32 ? nullptr : "not float32";
+  return IsBlockedType(in[0].dtype) ? nullptr : "not float32 or bfloat16";
 }
 
 cpu::BlockedArray ArrayOf(const P& p, const Shape& x) {
@@ -74,9 +95,11 @@ void Forward(const P& p, const KernelArgs& args) {
   if (args.training && !n.use_global_stats) {
     if (a.batch * a.size == 0) return;
     std::vector<float> var(static_cast<size_t>(p.channels));
-    cpu::BlockedNormForward(a, n.eps, x.data<const float>(), g,
-                            args.in[2].data<const float>(), p.relu, mean, var.data(),
-                            args.out[0].data<float>());
+    VisitBlocked(x.dtype, [&]<typename T>() {
+      cpu::BlockedNormForward(a, n.eps, x.data<const T>(), g,
+                              args.in[2].data<const float>(), p.relu, mean, var.data(),
+                              args.out[0].data<T>());
+    });
     for (int64_t c = 0; c < p.channels; ++c) {
       inverse[c] =
           static_cast<float>(1 / std::sqrt(static_cast<double>(var[c]) + n.eps));
@@ -89,20 +112,24 @@ void Forward(const P& p, const KernelArgs& args) {
     mean[c] = moving_mean[c];
     inverse[c] = 1 / std::sqrt(moving_var[c] + eps);
   }
-  cpu::BlockedNormApply(a, x.data<const float>(), g, args.in[2].data<const float>(),
-                        mean, inverse, p.relu, args.out[0].data<float>());
+  VisitBlocked(x.dtype, [&]<typename T>() {
+    cpu::BlockedNormApply(a, x.data<const T>(), g, args.in[2].data<const float>(), mean,
+                          inverse, p.relu, args.out[0].data<T>());
+  });
 }
 
 void Backward(const P& p, const KernelArgs& args) {
   const int at = p.relu ? 3 : 2;
   const cpu::BlockedArray a = ArrayOf(p, args.in[0].shape());
   float* dgamma = args.out[1].data<float>();
-  cpu::BlockedNormBackward(
-      a, args.in[0].data<const float>(),
-      p.relu ? args.in[2].data<const float>() : nullptr, args.in[1].data<const float>(),
-      p.norm.fix_gamma ? nullptr : args.in[at].data<const float>(),
-      args.in[at + 1].data<const float>(), args.in[at + 2].data<const float>(),
-      args.out[0].data<float>(), dgamma, args.out[2].data<float>());
+  VisitBlocked(args.in[0].dtype, [&]<typename T>() {
+    cpu::BlockedNormBackward(
+        a, args.in[0].data<const T>(), p.relu ? args.in[2].data<const T>() : nullptr,
+        args.in[1].data<const T>(),
+        p.norm.fix_gamma ? nullptr : args.in[at].data<const float>(),
+        args.in[at + 1].data<const float>(), args.in[at + 2].data<const float>(),
+        args.out[0].data<T>(), dgamma, args.out[2].data<float>());
+  });
   if (p.norm.fix_gamma) std::fill_n(dgamma, p.channels, 0.0f);
 }
 
@@ -135,6 +162,7 @@ const OpDef& forward_op = Register<P>({
           return training && (input > 2 ? !p.norm.use_global_stats
                                         : p.norm.fix_gamma && input == 1);
         },
+    .types = InferTypes<1>,
     .infer = InferForward,
     .cpu = {{"blocked", Forward, Declines}},
     .uses_training = true,
@@ -158,6 +186,7 @@ const OpDef& backward_op = Register<P>({
     .optional_inputs = [](const P& p) -> std::vector<bool> {
       return {true, true, p.relu, true, true, true};
     },
+    .types = InferTypes<2>,
     .infer = InferBackward,
     .cpu = {{"blocked", Backward, Declines}},
     .cost = Cost,
@@ -194,8 +223,7 @@ const OpDef& backward_op = Register<P>({
                     int64_t) -> std::optional<BlockedForm> {
                    const auto& norm = *static_cast<const BatchNormParams*>(params);
                    const Shape& x = in[0].shape;
-                   if (x.rank() != 4 || norm.axis != 1 ||
-                       in[0].dtype != DType::kFloat32 ||
+                   if (x.rank() != 4 || norm.axis != 1 || !IsBlockedType(in[0].dtype) ||
                        in[1].dtype != DType::kFloat32 || norm.gives_variance())
                      return {};
                    return BlockedForm{.op = &forward_op,
@@ -210,7 +238,7 @@ const OpDef& backward_op = Register<P>({
                    const Shape& x = in[0].shape;
                    if (x.rank() != 4 || norm.stats_axes != 0b10 ||
                        norm.affine_axes != 0b10 || norm.third_is_std ||
-                       norm.sizes[1] != x[1] || in[0].dtype != DType::kFloat32 ||
+                       norm.sizes[1] != x[1] || !IsBlockedType(in[0].dtype) ||
                        in[2].dtype != DType::kFloat32)
                      return {};
                    P p{{.eps = norm.eps, .fix_gamma = norm.fix_gamma}, x[1], false};

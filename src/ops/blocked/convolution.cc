@@ -7,9 +7,11 @@
 
 #include "cpu/blocked.h"
 #include "cpu/blocked_conv.h"
+#include "cpu/half_conv.h"
 #include "cpu/scratch.h"
 #include "graph/blocked_form.h"
 #include "graph/piece_form.h"
+#include "ops/blocked/types.h"
 #include "ops/infer.h"
 #include "ops/nn/conv.h"
 
@@ -25,6 +27,7 @@ struct BlockedConvParams {
   int64_t block = 16;
   bool plain_x = false;  // x is not blocked
   std::string way;       // a kind of BlockedConv; empty: by its rules
+  bool half = false;     // arrays are bfloat16
   BlockedFinish finish = {};
 };
 using P = BlockedConvParams;
@@ -67,6 +70,23 @@ std::optional<cpu::BlockedConv> HowOf(const P& p, ConvPass pass) {
                        : cpu::MakeBlockedConv(problem, pass, p.way);
 }
 
+cpu::HalfConv HalfOf(const P& p, ConvPass pass) {
+  return *cpu::FindHalfConv(ProblemOf(p), pass);
+}
+struct Way {
+  int64_t packed;
+  bool plain_x;
+};
+// What callers must know of the kernel; nothing where there is none.
+std::optional<Way> WayOf(const P& p, ConvPass pass) {
+  if (p.half) {
+    const auto how = cpu::FindHalfConv(ProblemOf(p), pass);
+    return how ? std::optional<Way>({how->packed, how->plain_x}) : std::nullopt;
+  }
+  const auto how = HowOf(p, pass);
+  return how ? std::optional<Way>({how->packed, how->plain_x}) : std::nullopt;
+}
+
 void CheckParams(const P& p, const char* op) {
   CheckConvParams(p.conv, op);
   Check(p.data.rank() == 4 && p.data.known() && p.conv.kernel.rank() == 2, op,
@@ -85,7 +105,7 @@ void CheckParams(const P& p, const char* op) {
 void CheckWeight(const P& p, ConvPass pass, Shape& weight, const char* op) {
   if (!weight.known()) return;
   if (weight == WeightOf(p)) return;
-  const auto how = HowOf(p, pass);
+  const auto how = WayOf(p, pass);
   Check(how && weight == Shape{how->packed}, op, ": weight is ", weight, "; ",
         WeightOf(p), " or the packed filters were expected");
 }
@@ -130,29 +150,49 @@ cpu::Filters FiltersOf(const View& weight) {
   return weight.shape().rank() == 1 ? cpu::Filters{nullptr, w} : cpu::Filters{w};
 }
 
-cpu::ConvFinish FinishOf(const P& p, const KernelArgs& args) {
-  cpu::ConvFinish f{
-      .bounded = p.finish.bounded, .low = p.finish.low, .high = p.finish.high};
-  if (!p.conv.no_bias) f.bias = args.in[2].data<const float>();
-  if (p.finish.other) f.other = args.in.back().data<const float>();
+template <typename Finish, typename T>
+Finish FinishOf(const P& p, const KernelArgs& args) {
+  Finish f{.bounded = p.finish.bounded, .low = p.finish.low, .high = p.finish.high};
+  if (!p.conv.no_bias) f.bias = args.in[2].data<const T>();
+  if (p.finish.other) f.other = args.in.back().data<const T>();
   return f;
+}
+
+cpu::HalfFilters HalfFiltersOf(const View& weight) {
+  const auto* w = weight.data<const Bfloat16>();
+  return weight.shape().rank() == 1 ? cpu::HalfFilters{nullptr, w}
+                                    : cpu::HalfFilters{w};
 }
 
 void Forward(const P& p, const KernelArgs& args) {
   const cpu::ConvProblem problem = ProblemOf(p);
+  if (p.half)
+    return cpu::HalfConvForward(
+        problem, HalfOf(p, ConvPass::kForward), args.in[0].data<const Bfloat16>(),
+        HalfFiltersOf(args.in[1]), FinishOf<cpu::HalfFinish, Bfloat16>(p, args),
+        args.out[0].data<Bfloat16>());
   const auto how = HowOf(p, ConvPass::kForward);
-  cpu::BlockedConvForward(problem, *how, args.in[0].data<const float>(),
-                          FiltersOf(args.in[1]), FinishOf(p, args),
-                          args.out[0].data<float>());
+  cpu::BlockedConvForward(
+      problem, *how, args.in[0].data<const float>(), FiltersOf(args.in[1]),
+      FinishOf<cpu::ConvFinish, float>(p, args), args.out[0].data<float>());
 }
 void Data(const P& p, const KernelArgs& args) {
   const cpu::ConvProblem problem = ProblemOf(p);
+  if (p.half)
+    return cpu::HalfConvBackwardData(
+        problem, HalfOf(p, ConvPass::kBackwardData), args.in[0].data<const Bfloat16>(),
+        HalfFiltersOf(args.in[1]), args.out[0].data<Bfloat16>());
   const auto how = HowOf(p, ConvPass::kBackwardData);
   cpu::BlockedConvBackwardData(problem, *how, args.in[0].data<const float>(),
                                FiltersOf(args.in[1]), args.out[0].data<float>());
 }
 void Weight(const P& p, const KernelArgs& args) {
   const cpu::ConvProblem problem = ProblemOf(p);
+  if (p.half)
+    return cpu::HalfConvBackwardWeight(problem, HalfOf(p, ConvPass::kBackwardWeight),
+                                       args.in[1].data<const Bfloat16>(),
+                                       args.in[0].data<const Bfloat16>(),
+                                       args.out[0].data<Bfloat16>());
   const auto how = HowOf(p, ConvPass::kBackwardWeight);
   cpu::BlockedConvBackwardWeight(problem, *how, args.in[1].data<const float>(),
                                  args.in[0].data<const float>(),
@@ -161,9 +201,10 @@ void Weight(const P& p, const KernelArgs& args) {
 
 template <ConvPass kPass>
 const char* Declines(const P& p, const Specs&, const Specs& out) {
-  if (out[0].dtype != DType::kFloat32) return "not float32";
+  if (out[0].dtype != (p.half ? DType::kBfloat16 : DType::kFloat32))
+    return "not float32, or not bfloat16 with `half`";
   if (p.block != cpu::ChannelBlock()) return "another size of blocks";
-  const auto how = HowOf(p, kPass);
+  const auto how = WayOf(p, kPass);
   if (!how) return "no such kernel";
   return how->plain_x == p.plain_x ? nullptr : "x in another layout";
 }
@@ -205,7 +246,7 @@ void PlainForward(const P& p, const KernelArgs& args) {
   PlainConvForward(GeometryOf(p), x.Read(), args.in[1],
                    p.conv.no_bias ? nullptr : &args.in[2], y.view());
   y.Write();
-  const cpu::ConvFinish f = FinishOf(p, args);
+  const auto f = FinishOf<cpu::ConvFinish, float>(p, args);
   float* values = args.out[0].data<float>();
   for (int64_t i = 0; i < args.out[0].size(); ++i) {
     if (f.other != nullptr) values[i] += f.other[i];
@@ -244,6 +285,7 @@ std::vector<Param<P>> ParamList() {
   return {{"data_shape", &P::data, "The shape of the plain data."},
           {"block", &P::block, "Channels of a block: 8 or 16."},
           {"plain_data", &P::plain_x, "Data is not blocked."},
+          {"half", &P::half, "Arrays are bfloat16."},
           {"way", &P::way, "How it is computed, such as winograd; none: the fastest."}};
 }
 OpSpec<P> CommonSpec(const char* name, const char* doc) {
@@ -309,8 +351,8 @@ struct PackParams {
 };
 
 // Null: there is no blocked kernel, and the filters stay as they are.
-std::optional<cpu::BlockedConv> Packing(const PackParams& p) {
-  return HowOf(p.conv, p.pass());
+std::optional<Way> Packing(const PackParams& p) {
+  return WayOf(p.conv, p.pass());
 }
 
 const OpDef& pack_op = Register<PackParams>({
@@ -327,16 +369,24 @@ const OpDef& pack_op = Register<PackParams>({
         },
     .cpu = {{"pack",
              [](const PackParams& p, const KernelArgs& args) {
+               if (p.conv.half)
+                 return cpu::PackHalfFilters(
+                     ProblemOf(p.conv), p.pass(), HalfOf(p.conv, p.pass()),
+                     args.in[0].data<const Bfloat16>(), args.out[0].data<Bfloat16>());
                const auto* from = args.in[0].data<const float>();
                auto* to = args.out[0].data<float>();
-               if (const auto how = Packing(p)) {
+               if (const auto how = HowOf(p.conv, p.pass())) {
                  cpu::PackFilters(ProblemOf(p.conv), p.pass(), *how, from, to);
                } else {
                  std::copy_n(from, args.in[0].size(), to);
                }
              },
-             [](const PackParams&, const Specs& in, const Specs&) -> const char* {
-               return in[0].dtype == DType::kFloat32 ? nullptr : "not float32";
+             [](const PackParams& p, const Specs& in, const Specs&) -> const char* {
+               const bool half = p.conv.half;
+               if (half && !Packing(p)) return "no such kernel";
+               return in[0].dtype == (half ? DType::kBfloat16 : DType::kFloat32)
+                          ? nullptr
+                          : "not float32, or not bfloat16 with `half`";
              }}},
     .samples = {{{Normal({6, 7, 3, 3})}, {Sample({1, 7, 4, 5}, 16)}}},
 });
@@ -344,16 +394,32 @@ const OpDef& pack_op = Register<PackParams>({
 // ---------------------------------------------------------------- rules
 
 bool Blockable(const ConvParams& p, const Shape& x, DType dtype) {
-  return dtype == DType::kFloat32 && x.rank() == 4 && p.kernel.rank() == 2;
+  return IsBlockedType(dtype) && x.rank() == 4 && p.kernel.rank() == 2;
 }
 
 std::optional<BlockedForm> Rule(const OpDef& op, ConvPass pass, const ConvParams& conv,
-                                const Shape& x, bool relu, int64_t block) {
-  P p{.conv = conv, .data = x, .block = block, .finish = Rectified(relu)};
-  const auto how = cpu::FindBlockedConv(ProblemOf(p), pass);
-  if (!how) return {};
+                                const Spec& x, bool relu, int64_t block) {
+  P p{.conv = conv,
+      .data = x.shape,
+      .block = block,
+      .half = x.dtype == DType::kBfloat16,
+      .finish = Rectified(relu)};
+  std::optional<cpu::BlockedConv> how;
+  std::string packing;
+  if (p.half) {
+    const auto half = cpu::FindHalfConv(ProblemOf(p), pass);
+    if (!half) return {};
+    how = half->wide;
+    how->plain_x = half->plain_x;
+    how->packed = half->packed;
+    how->layout = half->layout;
+    packing = "half " + std::to_string(half->kind) + " ";
+  } else {
+    how = cpu::FindBlockedConv(ProblemOf(p), pass);
+    if (!how) return {};
+    p.way = cpu::NameOf(how->kind);
+  }
   p.plain_x = how->plain_x;
-  p.way = cpu::NameOf(how->kind);
   BlockedForm form;
   form.op = &op;
   const uint32_t x_bit = p.plain_x ? 0 : 1;
@@ -367,8 +433,8 @@ std::optional<BlockedForm> Rule(const OpDef& op, ConvPass pass, const ConvParams
     form.preparation = {1, &pack_op,
                         MakeParams(PackParams{p, data_pass,
                                               (data_pass ? "data " : "forward ") +
-                                                  std::to_string(how->kind) + " " +
-                                                  std::to_string(how->layout)})};
+                                                  packing + std::to_string(how->kind) +
+                                                  " " + std::to_string(how->layout)})};
   }
   form.params = MakeParams(std::move(p));
   return form;
@@ -379,8 +445,10 @@ std::optional<PieceForm> PieceRuleFor(ConvPass pass, const void* params,
                                       const Specs& in, int64_t samples) {
   P p = *static_cast<const P*>(params);
   if (pass != ConvPass::kBackwardWeight && in[1].shape.rank() == 1) return {};
+  // Sums of pieces would be rounded for each of them.
+  if (pass == ConvPass::kBackwardWeight && p.half) return {};
   p.data[0] = samples;
-  const auto how = HowOf(p, pass);
+  const auto how = WayOf(p, pass);
   if (!how || how->plain_x != p.plain_x) return {};
   PieceForm form;
   form.sliced_in = pass == ConvPass::kBackwardWeight ? 0b11 : 1;
@@ -407,8 +475,7 @@ std::optional<PieceForm> PieceRuleFor(ConvPass pass, const void* params,
                           int64_t block) -> std::optional<BlockedForm> {
                      const auto& p = *static_cast<const ConvParams*>(params);
                      if (!Blockable(p, in[0].shape, in[0].dtype)) return {};
-                     return Rule(forward_op, ConvPass::kForward, p, in[0].shape, relu,
-                                 block);
+                     return Rule(forward_op, ConvPass::kForward, p, in[0], relu, block);
                    });
   }
   AddFinishRule(
@@ -428,7 +495,7 @@ std::optional<PieceForm> PieceRuleFor(ConvPass pass, const void* params,
                     int64_t block) -> std::optional<BlockedForm> {
                    const auto& p = *static_cast<const ConvParams*>(params);
                    if (!Blockable(p, out[0].shape, in[0].dtype)) return {};
-                   return Rule(data_op, ConvPass::kBackwardData, p, out[0].shape, false,
+                   return Rule(data_op, ConvPass::kBackwardData, p, out[0], false,
                                block);
                  });
   AddBlockedRule("_backward_Convolution_weight",
@@ -436,8 +503,8 @@ std::optional<PieceForm> PieceRuleFor(ConvPass pass, const void* params,
                     int64_t block) -> std::optional<BlockedForm> {
                    const auto& p = *static_cast<const ConvParams*>(params);
                    if (!Blockable(p, in[1].shape, in[0].dtype)) return {};
-                   return Rule(weight_op, ConvPass::kBackwardWeight, p, in[1].shape,
-                               false, block);
+                   return Rule(weight_op, ConvPass::kBackwardWeight, p, in[1], false,
+                               block);
                  });
   return true;
 }();

@@ -2,6 +2,7 @@
 
 #include "cpu/blocked.h"
 #include "graph/blocked_form.h"
+#include "ops/blocked/types.h"
 #include "ops/infer.h"
 
 namespace plait {
@@ -41,7 +42,7 @@ cpu::BlockedArray ArrayOf(const P& p, const Shape& plain) {
 }
 
 const char* Declines(const P&, const Specs& in, const Specs&) {
-  return in[0].dtype == DType::kFloat32 ? nullptr : "not float32";
+  return IsBlockedType(in[0].dtype) ? nullptr : "not float32 or bfloat16";
 }
 
 std::vector<Param<P>> ParamList() {
@@ -62,9 +63,11 @@ std::vector<Param<P>> ParamList() {
           },
       .cpu = {{"copy",
                [](const P& p, const KernelArgs& args) {
-                 cpu::BlockChannels(ArrayOf(p, args.in[0].shape()),
-                                    args.in[0].data<const float>(),
-                                    args.out[0].data<float>());
+                 VisitBlocked(args.in[0].dtype, [&]<typename T>() {
+                   cpu::BlockChannels(ArrayOf(p, args.in[0].shape()),
+                                      args.in[0].data<const T>(),
+                                      args.out[0].data<T>());
+                 });
                },
                Declines}},
       .samples = {{{Normal({2, 5, 3, 2})}, {.block = 8, .channels = 5}},
@@ -81,9 +84,11 @@ std::vector<Param<P>> ParamList() {
           },
       .cpu = {{"copy",
                [](const P& p, const KernelArgs& args) {
-                 cpu::UnblockChannels(ArrayOf(p, args.out[0].shape()),
-                                      args.in[0].data<const float>(),
-                                      args.out[0].data<float>());
+                 VisitBlocked(args.in[0].dtype, [&]<typename T>() {
+                   cpu::UnblockChannels(ArrayOf(p, args.out[0].shape()),
+                                        args.in[0].data<const T>(),
+                                        args.out[0].data<T>());
+                 });
                },
                Declines}},
       .samples = {{{Normal({2, 1, 3, 2, 8})}, {.block = 8, .channels = 5}}},

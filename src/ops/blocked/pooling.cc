@@ -3,6 +3,7 @@
 #include "cpu/blocked.h"
 #include "graph/blocked_form.h"
 #include "graph/piece_form.h"
+#include "ops/blocked/types.h"
 #include "ops/infer.h"
 #include "ops/nn/pool.h"
 
@@ -51,28 +52,33 @@ bool Averages(const P& p) {
 }
 
 void Forward(const P& p, const KernelArgs& args) {
-  const float* x = args.in[0].data<const float>();
-  float* y = args.out[0].data<float>();
-  if (p.pool.pool_type == PoolType::kMax) {
-    cpu::BlockedMaxPool(PlanesOf(p), p.block, x, y);
-  } else {
-    cpu::BlockedSumPool(PlanesOf(p), p.block, Averages(p), p.pool.include_pad(), x, y);
-  }
+  VisitBlocked(args.in[0].dtype, [&]<typename T>() {
+    const T* x = args.in[0].data<const T>();
+    T* y = args.out[0].data<T>();
+    if (p.pool.pool_type == PoolType::kMax) {
+      cpu::BlockedMaxPool(PlanesOf(p), p.block, x, y);
+    } else {
+      cpu::BlockedSumPool(PlanesOf(p), p.block, Averages(p), p.pool.include_pad(), x,
+                          y);
+    }
+  });
 }
 void Spread(const P& p, const KernelArgs& args) {
-  cpu::BlockedSumPoolBackward(PlanesOf(p), p.block, Averages(p), p.pool.include_pad(),
-                              args.in[0].data<const float>(),
-                              args.out[0].data<float>());
+  VisitBlocked(args.in[0].dtype, [&]<typename T>() {
+    cpu::BlockedSumPoolBackward(PlanesOf(p), p.block, Averages(p), p.pool.include_pad(),
+                                args.in[0].data<const T>(), args.out[0].data<T>());
+  });
 }
 void MaxBackward(const P& p, const KernelArgs& args) {
-  cpu::BlockedMaxPoolBackward(PlanesOf(p), p.block, args.in[0].data<const float>(),
-                              args.in[1].data<const float>(),
-                              args.out[0].data<float>());
+  VisitBlocked(args.in[0].dtype, [&]<typename T>() {
+    cpu::BlockedMaxPoolBackward(PlanesOf(p), p.block, args.in[0].data<const T>(),
+                                args.in[1].data<const T>(), args.out[0].data<T>());
+  });
 }
 
 template <typename Q>
 const char* Declines(const Q&, const Specs& in, const Specs&) {
-  return in[0].dtype == DType::kFloat32 ? nullptr : "not float32";
+  return IsBlockedType(in[0].dtype) ? nullptr : "not float32 or bfloat16";
 }
 double Cost(const P& p, const Specs&, const Specs&) {
   const cpu::PoolPlanes g = PlanesOf(p);
@@ -192,14 +198,14 @@ const OpDef& index_op = Register<PoolIndexParams>({
     .cpu = {{"blocked",
              [](const PoolIndexParams& p, const KernelArgs& args) {
                const Shape& x = args.in[0].shape();
-               cpu::BlockedPoolIndex(PlanesOf(p, x, args.in[1].shape()), x[4],
-                                     args.in[0].data<const float>(),
-                                     args.in[1].data<const float>(),
-                                     args.out[0].data<uint8_t>());
+               VisitBlocked(args.in[0].dtype, [&]<typename T>() {
+                 cpu::BlockedPoolIndex(PlanesOf(p, x, args.in[1].shape()), x[4],
+                                       args.in[0].data<const T>(),
+                                       args.in[1].data<const T>(),
+                                       args.out[0].data<uint8_t>());
+               });
              },
-             [](const PoolIndexParams&, const Specs& in, const Specs&) {
-               return in[0].dtype == DType::kFloat32 ? nullptr : "not float32";
-             }}},
+             Declines<PoolIndexParams>}},
     .samples = {{{Normal({1, 1, 4, 4, 8}), Normal({1, 1, 2, 2, 8})},
                  {.kernel = {2, 2}, .stride = {2, 2}, .pad = {0, 0}}}},
 });
@@ -221,10 +227,12 @@ const OpDef& index_backward_op = []() -> const OpDef& {
   spec.infer = InferIndexBackward;
   spec.cpu = {{"blocked",
                [](const Q& p, const KernelArgs& args) {
-                 cpu::BlockedPoolIndexBackward(
-                     PlanesOf(p, p.result, args.in[0].shape()), p.result[4],
-                     args.in[0].data<const float>(), args.in[1].data<const uint8_t>(),
-                     args.out[0].data<float>());
+                 VisitBlocked(args.in[0].dtype, [&]<typename T>() {
+                   cpu::BlockedPoolIndexBackward(
+                       PlanesOf(p, p.result, args.in[0].shape()), p.result[4],
+                       args.in[0].data<const T>(), args.in[1].data<const uint8_t>(),
+                       args.out[0].data<T>());
+                 });
                },
                Declines<Q>}};
   spec.samples = {
@@ -238,7 +246,7 @@ const OpDef& index_backward_op = []() -> const OpDef& {
 std::optional<BlockedForm> Rule(const OpDef& op, const void* params, const Spec& x,
                                 const Spec& y, uint32_t in_mask, int64_t block) {
   const auto& pool = *static_cast<const PoolParams*>(params);
-  if (x.shape.rank() != 4 || x.dtype != DType::kFloat32 || pool.channels_last() ||
+  if (x.shape.rank() != 4 || !IsBlockedType(x.dtype) || pool.channels_last() ||
       pool.pool_type == PoolType::kLp || x.shape.size() == 0 || y.shape.size() == 0)
     return {};
   return BlockedForm{.op = &op,
@@ -294,7 +302,7 @@ void AddPooledPieces(const char* name, SetSamples set) {
                  [](const void* params, const Specs& in, const Specs&,
                     int64_t) -> std::optional<BlockedForm> {
                    const auto& p = *static_cast<const PoolIndexParams*>(params);
-                   if (in[0].dtype != DType::kFloat32 || in[1].shape.size() == 0)
+                   if (!IsBlockedType(in[0].dtype) || in[1].shape.size() == 0)
                      return {};
                    return BlockedForm{.op = &index_op,
                                       .params = MakeParams(PoolIndexParams(p)),
@@ -305,7 +313,7 @@ void AddPooledPieces(const char* name, SetSamples set) {
                  [](const void* params, const Specs& in, const Specs&,
                     int64_t block) -> std::optional<BlockedForm> {
                    PoolIndexParams p = *static_cast<const PoolIndexParams*>(params);
-                   if (in[0].dtype != DType::kFloat32 || in[0].shape.size() == 0)
+                   if (!IsBlockedType(in[0].dtype) || in[0].shape.size() == 0)
                      return {};
                    p.result = BlockedShape(p.result, block);
                    return BlockedForm{.op = &index_backward_op,

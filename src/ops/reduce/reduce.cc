@@ -263,8 +263,8 @@ std::optional<BlockedForm> BlockedSum(const void* params, const Specs& in,
                                       const Specs& out, int64_t block) {
   const P& p = *static_cast<const P*>(params);
   const Shape& x = in[0].shape;
-  if (x.rank() != 4 || in[0].dtype != DType::kFloat32 || x[1] % block != 0 ||
-      out[0].dtype != DType::kFloat32 || x.size() == 0 || p.keepdims ||
+  if (x.rank() != 4 || !IsBlockedType(in[0].dtype) || x[1] % block != 0 ||
+      out[0].dtype != in[0].dtype || x.size() == 0 || p.keepdims ||
       Mask<Kind::kSum>(p, x) != 0b1101)
     return {};
   P q = p;

@@ -136,7 +136,7 @@ std::optional<BlockedForm> BlockedConcat(const void* params, const Specs& in,
   const auto& p = *static_cast<const ConcatParams*>(params);
   if (p.dim != 1 || in.size() > 31) return {};
   for (const Spec& s : in) {
-    if (s.shape.rank() != 4 || s.dtype != DType::kFloat32 || s.shape.size() == 0 ||
+    if (s.shape.rank() != 4 || !IsBlockedType(s.dtype) || s.shape.size() == 0 ||
         s.shape[1] % block != 0)
       return {};
   }

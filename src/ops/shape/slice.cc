@@ -27,7 +27,7 @@ bool InferSlice(const SliceParams& p, Specs& in, Specs& out) {
 std::optional<BlockedForm> BlockedSlice(const void* params, const Specs& in,
                                         const Specs& out, int64_t block) {
   const Shape& x = in[0].shape;
-  if (x.rank() != 4 || in[0].dtype != DType::kFloat32 || out[0].shape.size() == 0)
+  if (x.rank() != 4 || !IsBlockedType(in[0].dtype) || out[0].shape.size() == 0)
     return {};
   const Slice cut = ResolveSlice(x, *static_cast<const SliceParams*>(params), "slice");
   for (int i = 0; i < 4; ++i) {

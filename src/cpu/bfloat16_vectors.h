@@ -1,0 +1,56 @@
+// Vectors of floats from and to bfloat16 in memory, for the Highway target at hand.
+//
+// Included once for each target, after hwy/foreach_target.h. Kernels that are written
+// for both types call Read and Write, which are plain loads and stores of floats.
+
+#if defined(PLAIT_CPU_BFLOAT16_VECTORS_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PLAIT_CPU_BFLOAT16_VECTORS_H_
+#undef PLAIT_CPU_BFLOAT16_VECTORS_H_
+#else
+#define PLAIT_CPU_BFLOAT16_VECTORS_H_
+#endif
+
+#include <cstdint>
+
+#include "base/dtype.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace plait::cpu::HWY_NAMESPACE {
+
+template <class D>
+HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> Read(D d, const float* p) {
+  return hwy::HWY_NAMESPACE::LoadU(d, p);
+}
+template <class D>
+HWY_INLINE void Write(hwy::HWY_NAMESPACE::Vec<D> v, D d, float* p) {
+  hwy::HWY_NAMESPACE::StoreU(v, d, p);
+}
+
+template <class D>
+HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> Read(D d, const Bfloat16* p) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::RebindToUnsigned<D> du;
+  const hn::Rebind<uint16_t, D> d16;
+  const auto bits = hn::LoadU(d16, reinterpret_cast<const uint16_t*>(p));
+  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, bits)));
+}
+// Rounded to nearest, ties to even; NaN stays NaN.
+template <class D>
+HWY_INLINE void Write(hwy::HWY_NAMESPACE::Vec<D> v, D, Bfloat16* p) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::RebindToUnsigned<D> du;
+  const hn::Rebind<uint16_t, D> d16;
+  const auto bits = hn::BitCast(du, v);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
+  const auto rounded = hn::Add(hn::Add(bits, hn::Set(du, 0x7fff)), odd);
+  const auto quiet = hn::Or(bits, hn::Set(du, 0x400000));
+  const auto nan = hn::RebindMask(du, hn::IsNaN(v));
+  const auto upper = hn::ShiftRight<16>(hn::IfThenElse(nan, quiet, rounded));
+  hn::StoreU(hn::TruncateTo(d16, upper), d16, reinterpret_cast<uint16_t*>(p));
+}
+
+}  // namespace plait::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // PLAIT_CPU_BFLOAT16_VECTORS_H_
