@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 
 from . import io
+from . import metric as metrics
 from . import ndarray as nd
 from .callback import LogValidationMetricsCallback
 from .context import Context, cpu
@@ -245,13 +246,13 @@ class FeedForward(BASE_ESTIMATOR):
     def score(
         self, X, eval_metric="acc", num_batch=None, batch_end_callback=None, reset=True
     ):
-        """The value of a metric on the iterator X."""
+        """The value of a metric on the iterator X; a list of them for a list."""
         data = self._init_iter(X, None, is_train=False)
-        pairs = self._predict_module(data).score(
+        eval_metric = metrics.create(eval_metric)
+        self._predict_module(data).score(
             data, eval_metric, num_batch, batch_end_callback, reset=reset
         )
-        values = [value for _, value in pairs]
-        return values[0] if len(values) == 1 else values
+        return eval_metric.get()[1]
 
     # Files.
 

@@ -263,3 +263,16 @@ def test_an_executor_manager_is_driven_by_hand():
     copies = {n: nd.zeros(shapes[n]) for n in names}
     manager.copy_to(copies, {})
     assert_same(values(copies), values(params), rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:FeedForward is deprecated")
+def test_feedforward_scores_a_list_of_metrics_as_a_list():
+    x, y = blobs()
+    model = mx.model.FeedForward(mlp(), num_epoch=1)
+    model.fit(x, y)
+    data = mx.io.NDArrayIter(x, y, 30)
+    single = model.score(data, "acc")
+    assert isinstance(single, float)
+    assert model.score(data, ["acc"]) == [single]
+    both = model.score(data, ["acc", "ce"])
+    assert both[0] == single and len(both) == 2
