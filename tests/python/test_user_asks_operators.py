@@ -551,3 +551,13 @@ def test_the_number_of_arrays_need_not_be_given():
     )
     net.hybridize()
     assert net(x).shape == (1, 2, 8, 8)
+
+
+def test_power_takes_its_arguments_by_name():
+    x = nd.array([2.0, 3.0])
+    np.testing.assert_array_equal(nd.power(base=x, exp=2).asnumpy(), [4, 9])
+    np.testing.assert_array_equal(nd.power(exp=x, base=2).asnumpy(), [4, 8])
+    y = mx.sym.pow(base=mx.sym.var("x"), exp=3) + mx.sym.power(2, mx.sym.var("x"))
+    (out,) = y.bind(mx.cpu(), {"x": x}).forward()
+    np.testing.assert_array_equal(out.asnumpy(), [12, 35])
+    assert mx.sym.power(2, 3) == 8 and nd.power(2, 3) == 8

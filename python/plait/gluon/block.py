@@ -355,6 +355,10 @@ class HybridBlock(Block):
         static_alloc keeps buffers between calls, static_shape the launch plan as well;
         the other options are accepted for compatibility.
         """
+        if backend is not None:
+            from ..symbol.backends import check_backend
+
+            check_backend("hybridize", backend)
         self._active = active
         self._flags = dict(
             backend=backend,

@@ -119,6 +119,11 @@ class SymbolBlock(HybridBlock):
     def forward(self, x, *args):
         return self._graph(self, x, *args)
 
+    def reset_ctx(self, ctx):
+        """Moves all parameters to other devices."""
+        for param in self.collect_params().values():
+            param.reset_ctx(ctx)
+
     def cast(self, dtype):
         super().cast(dtype)
         if str(dtype) not in ("float16", "<class 'numpy.float16'>"):

@@ -58,7 +58,16 @@ multiply = _binary("broadcast_mul", "_mul_scalar", "_mul_scalar", lambda x, y: x
 divide = _binary("broadcast_div", "_div_scalar", "_rdiv_scalar", lambda x, y: x / y)
 true_divide = divide
 modulo = _binary("broadcast_mod", "_mod_scalar", "_rmod_scalar", lambda x, y: x % y)
-power = _binary("broadcast_power", "_power_scalar", "_rpower_scalar", lambda x, y: x**y)
+_power = _binary(
+    "broadcast_power", "_power_scalar", "_rpower_scalar", lambda x, y: x**y
+)
+
+
+def power(base, exp):
+    """base to the power of exp: arrays, broadcast, or numbers."""
+    return _power(base, exp)
+
+
 maximum = _binary("broadcast_maximum", "_maximum_scalar", "_maximum_scalar", max)
 minimum = _binary("broadcast_minimum", "_minimum_scalar", "_minimum_scalar", min)
 equal = _binary(

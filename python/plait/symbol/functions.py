@@ -39,7 +39,14 @@ def _binary(name, symbols, scalar, reverse, numbers):
     return compute
 
 
-power = _binary("power", "_Power", "_PowerScalar", "_RPowerScalar", lambda x, y: x**y)
+_power = _binary("power", "_Power", "_PowerScalar", "_RPowerScalar", lambda x, y: x**y)
+
+
+def power(base, exp):
+    """base to the power of exp: symbols of equal shape, or a symbol and a number."""
+    return _power(base, exp)
+
+
 pow = power
 maximum = _binary("maximum", "_Maximum", "_MaximumScalar", "_MaximumScalar", max)
 minimum = _binary("minimum", "_Minimum", "_MinimumScalar", "_MinimumScalar", min)

@@ -16,6 +16,7 @@ from ..ndarray.ndarray import _DTYPE_MX_TO_NP, _DTYPE_NP_TO_MX
 from ..util import is_np_shape
 from . import _methods
 from ._op import op, text_of
+from .backends import check_backend
 
 __all__ = ["Symbol", "var", "Variable", "Group", "load", "load_json", "fromjson"]
 
@@ -417,6 +418,7 @@ class Symbol:
         **kwargs,
     ):
         """The symbol itself: Plait optimizes every graph when it is bound."""
+        check_backend("optimize_for", backend)
         return self
 
     def _gen_atomic_symbol(self):
@@ -425,6 +427,7 @@ class Symbol:
 
     def get_backend_symbol(self, backend):
         """The symbol itself; see optimize_for."""
+        check_backend("get_backend_symbol", backend)
         return self
 
     # What MXNet's Symbol has for the sake of other front ends.
