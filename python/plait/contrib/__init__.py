@@ -1,4 +1,4 @@
-"""plait.contrib: the older place of the contrib operators; the rest comes later."""
+"""plait.contrib: word vectors, mixed precision, and others of MXNet's contrib."""
 
 import importlib
 
