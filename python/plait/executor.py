@@ -381,7 +381,7 @@ def simple_bind(
         return nd.zeros(shape, device_of(name), numpy_type_name(dtype), stype=stype)
 
     # Arguments are dense, whatever storage a variable asks for; gradients have it.
-    asked = _storages(symbol, stype_dict)
+    asked = storages(symbol, stype_dict)
 
     def shared(pool, name, shape, dtype):
         array = pool.get(name) if pool else None
@@ -424,7 +424,7 @@ def simple_bind(
     )
 
 
-def _storages(symbol, stype_dict):
+def storages(symbol, stype_dict=None):
     """{name: 'row_sparse'} of the variables that ask for it."""
     wanted = dict(stype_dict or {})
     for name, attributes in symbol.attr_dict().items():

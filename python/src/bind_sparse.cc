@@ -91,6 +91,10 @@ void BindSparse(nb::module_& m) {
   });
   m.def("assign_sparse", &AssignSparse, nb::arg("src"), nb::arg("dst"));
   m.def("add_sparse", &AddSparse);
+  m.def("distinct_ids", [](const NDArray& ids, int64_t size) {
+    Distinct d = DistinctIds(ids, size);
+    return std::pair(std::move(d.ids), std::move(d.places));
+  });
   m.def("read_libsvm", &ReadRows);
   m.def("sum_rows", [](const NDArray& dy, const NDArray& ids, nb::object shape) {
     return SumRows(dy, ids, ShapeFromPython(shape.ptr()));

@@ -239,6 +239,34 @@ NDArray AddSparse(const NDArray& x, const NDArray& y) {
   return (Value(ToDense(x)) + Value(ToDense(y))).array();
 }
 
+Distinct DistinctIds(const NDArray& ids, int64_t size) {
+  const std::vector<int64_t> all = Integers(ids);
+  const auto count = static_cast<int64_t>(all.size());
+  std::vector<int64_t> places, unique;
+  if (size > 16 * count) {  // a table of `size` would cost more than sorting
+    unique = Unique(all, &places);
+  } else {
+    std::vector<int64_t> place(static_cast<size_t>(size), -1);
+    for (int64_t id : all) {
+      Check(id >= 0 && id < size, ErrorKind::kIndex, "dot: the column ", id,
+            " of lhs is out of range; one below ", size, " was expected");
+      place[static_cast<size_t>(id)] = 0;
+    }
+    for (int64_t id = 0; id < size; ++id) {
+      if (place[static_cast<size_t>(id)] < 0) continue;
+      place[static_cast<size_t>(id)] = static_cast<int64_t>(unique.size());
+      unique.push_back(id);
+    }
+    places.reserve(all.size());
+    for (int64_t id : all) places.push_back(place[static_cast<size_t>(id)]);
+  }
+  Check(unique.empty() || (unique.front() >= 0 && unique.back() < size),
+        ErrorKind::kIndex, "dot: the columns of lhs go from ",
+        unique.empty() ? 0 : unique.front(), " to ", unique.empty() ? 0 : unique.back(),
+        "; columns in [0, ", size, ") were expected");
+  return {IndexArray(unique, ids.device()), IndexArray(places, ids.device())};
+}
+
 NDArray SumRows(const NDArray& dy, const NDArray& ids, const Shape& shape) {
   const Unrecorded mode;
   std::vector<int64_t> rows = Integers(cast(Value(ids), DType::kInt64).array());

@@ -21,6 +21,13 @@ NDArray Retain(const NDArray& x, std::vector<int64_t> ids);
 // x + y of arrays of one shape; row_sparse when both are.
 NDArray AddSparse(const NDArray& x, const NDArray& y);
 
+// The different numbers of `ids` (int64, in [0, size)), ascending, and where each of
+// the ids is among them.
+struct Distinct {
+  NDArray ids, places;
+};
+Distinct DistinctIds(const NDArray& ids, int64_t size);
+
 // The row_sparse array of `shape` with rows dy[j] added up at ids[j], which are clipped
 // into range: the gradient of an embedding.
 NDArray SumRows(const NDArray& dy, const NDArray& ids, const Shape& shape);

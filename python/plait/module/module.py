@@ -7,6 +7,7 @@ from .. import ndarray as nd
 from .. import optimizer as opt
 from ..context import Context, cpu
 from ..error import CheckError, MXNetTypeError, MXNetValueError, check
+from ..executor import storages
 from ..initializer import InitDesc
 from ..model import (
     _create_kvstore,
@@ -310,8 +311,9 @@ class Module(BaseModule):
         elif self.params_initialized:
             group.set_params(self._arg_params, self._aux_params)
         else:
-            self._arg_params = _zeros_of(group.param_names, group.param_arrays)
-            self._aux_params = _zeros_of(self._aux_names, group.aux_arrays)
+            wanted = storages(self._symbol)
+            self._arg_params = _zeros_of(group.param_names, group.param_arrays, wanted)
+            self._aux_params = _zeros_of(self._aux_names, group.aux_arrays, {})
 
     @after("binded")
     def reshape(self, data_shapes, label_shapes=None):
@@ -502,11 +504,13 @@ def _assign(name, array, value):
     value.copyto(array)
 
 
-def _zeros_of(names, arrays):
-    """CPU arrays of zeros like the first device's."""
+def _zeros_of(names, arrays, wanted):
+    """CPU arrays of zeros like the first device's, row_sparse where that is wanted."""
     return {
-        name: nd.zeros(parts[0].shape, dtype=parts[0].dtype)
-        if parts[0].stype == "default"
-        else nd.zeros(parts[0].shape, dtype=parts[0].dtype, stype=parts[0].stype)
+        name: nd.zeros(
+            parts[0].shape,
+            dtype=parts[0].dtype,
+            stype=wanted.get(name, parts[0].stype),
+        )
         for name, parts in zip(names, arrays)
     }

@@ -1,11 +1,9 @@
 """Products with csr matrices, and their gradients."""
 
-import numpy as np
-
 from .. import _plait
 from ..error import MXNetTypeError
 from ._core import op
-from ._sparse_math import int64, storage
+from ._sparse_math import storage
 
 _csr_dot = op("_csr_dot")
 
@@ -20,19 +18,19 @@ def _dense_product(x, y, transpose_a):
 def _row_sparse_product(x, y):
     """x^T y by the columns of x that have values."""
     data, indices, indptr = _plait.sparse_parts(x)
-    rows, at = np.unique(indices.asnumpy(), return_inverse=True)
+    rows, places = _plait.distinct_ids(indices, x.shape[1])
     shape = (x.shape[1],) + y.shape[1:]
-    if not len(rows):
+    if not rows.size:
         return _plait.empty_sparse("row_sparse", shape, y._dtype_name, *x._device)
     values = _csr_dot(
         data,
-        int64(at.reshape(-1), x),
+        places,
         indptr,
         y,
         transpose_a=True,
-        num_cols=len(rows),
+        num_cols=rows.size,
     )
-    return _plait.make_sparse(shape, *x._device, values, int64(rows, x))
+    return _plait.make_sparse(shape, *x._device, values, rows)
 
 
 def product(x, y, transpose_a, sparse):
