@@ -220,14 +220,14 @@ OpSpec<EmbeddingParams> EmbeddingSpec() {
       .inputs = {{"data", Types::kAny, "Indices, of any shape."},
                  {"weight", Types::kAny, "Of shape (input_dim, output_dim)."}},
       .outputs = {{"output", Types::kAny, "The shape of data, and output_dim."}},
-      .params =
-          {Required<EmbeddingParams>("input_dim", &EmbeddingParams::input_dim,
-                                     "The number of rows of the weight."),
-           Required<EmbeddingParams>("output_dim", &EmbeddingParams::output_dim,
-                                     "The size of a row."),
-           {"dtype", &EmbeddingParams::dtype, "The dtype of the weight."},
-           {"sparse_grad", &EmbeddingParams::sparse_grad,
-            "Accepted, and without effect: the gradient of the weight is dense."}},
+      .params = {Required<EmbeddingParams>("input_dim", &EmbeddingParams::input_dim,
+                                           "The number of rows of the weight."),
+                 Required<EmbeddingParams>("output_dim", &EmbeddingParams::output_dim,
+                                           "The size of a row."),
+                 {"dtype", &EmbeddingParams::dtype, "The dtype of the weight."},
+                 {"sparse_grad", &EmbeddingParams::sparse_grad,
+                  "Accepted: the gradient is row_sparse where the weight's gradient "
+                  "array is."}},
       .types = EmbeddingTypes,
       .infer = InferEmbedding,
       .gradient = [](const EmbeddingParams& p, const GradArgs& g) -> Values {
