@@ -35,7 +35,8 @@ bool SuitsWinograd(const ConvProblem& p, ConvPass pass) {
 // Our own loops ask for filters before they need them, and finish sums in registers.
 bool SuitsWindows(const ConvProblem& p) {
   if (p.in_channels <= 4) return p.out_channels > ChannelBlock();
-  return p.batch * p.OutSize() <= 64;
+  const bool strided = p.stride[2] > 1 && p.KernelSize() > 1 && p.in_channels >= 128;
+  return strided || p.batch * p.OutSize() <= 64;
 }
 
 // The order in which the rules would have them.

@@ -36,7 +36,8 @@ struct Row {
 
 // kPixels windows of y from column `first` on, at column `column` of x, with columns
 // [left, right) of the filter inside the image for all of them.
-template <int kPixels>
+// kOnes: neighbours in y are neighbours in x.
+template <int kPixels, bool kOnes>
 HWY_INLINE void Windows(const ConvProblem& p, const Row& row, int64_t first,
                         int64_t column, int64_t left, int64_t right,
                         const Finish<D>& finish) {
@@ -44,7 +45,8 @@ HWY_INLINE void Windows(const ConvProblem& p, const Row& row, int64_t first,
   V acc[kPixels];
 #pragma GCC unroll 8
   for (int i = 0; i < kPixels; ++i) acc[i] = hn::Zero(d);
-  const int64_t step = p.stride[2] * kBlock;
+  const int64_t step = (kOnes ? 1 : p.stride[2]) * kBlock;
+#pragma GCC unroll 1
   for (int64_t a = 0; a < row.rows; ++a) {
     const float* HWY_RESTRICT x = row.x + (a * row.width + column) * kBlock;
     const float* HWY_RESTRICT w = row.w + a * p.kernel[2] * kBlock;
@@ -68,7 +70,11 @@ using WindowsFn = void (*)(const ConvProblem&, const Row&, int64_t, int64_t,
 template <int kPixels>
 void Whole(const ConvProblem& p, const Row& row, int64_t first, int64_t column,
            const Finish<D>& finish) {
-  Windows<kPixels>(p, row, first, column, 0, p.kernel[2], finish);
+  if (p.stride[2] != 1)
+    return Windows<kPixels, false>(p, row, first, column, 0, p.kernel[2], finish);
+  if (p.kernel[2] == 3)  // known to the compiler
+    return Windows<kPixels, true>(p, row, first, column, 0, 3, finish);
+  Windows<kPixels, true>(p, row, first, column, 0, p.kernel[2], finish);
 }
 
 // Windows [begin, end) of a row, which lie inside x; the first at column `column`.
@@ -92,8 +98,8 @@ void RowOf(const ConvProblem& p, const Row& row, const Finish<D>& finish) {
   const int64_t end = std::max(begin, std::min(out, room < 0 ? 0 : room / stride + 1));
   const auto at_edge = [&](int64_t i) HWY_ATTR {
     const int64_t column = i * stride - pad;
-    Windows<1>(p, row, i, column, std::max<int64_t>(0, -column),
-               std::min(p.kernel[2], p.in[2] - column), finish);
+    Windows<1, false>(p, row, i, column, std::max<int64_t>(0, -column),
+                      std::min(p.kernel[2], p.in[2] - column), finish);
   };
   for (int64_t i = 0; i < begin; ++i) at_edge(i);
   Inside(p, row, begin, end, begin * stride - pad, finish);
