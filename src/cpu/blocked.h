@@ -51,6 +51,16 @@ void BlockedNormBackward(const BlockedArray& a, const T* dy, const T* y, const T
                          const float* gamma, const float* mean, const float* inverse,
                          T* dx, float* dgamma, float* dbeta);
 
+// Sums over the `window` (an odd number) nearest channels. With `normalise` y is
+// x * (k + scale * sum(x^2))^-beta. y may be x.
+struct LocalResponse {
+  int64_t window = 1;
+  bool normalise = false;
+  float scale = 1, k = 0, beta = 0;
+};
+void BlockedChannelWindows(const BlockedArray& a, const LocalResponse& r,
+                           const float* x, float* y);
+
 // Pooling as in cpu/pool.h; a plane is one block of channels of one sample.
 void BlockedMaxPool(const PoolPlanes& p, int64_t block, const float* x, float* y);
 void BlockedMaxPoolBackward(const PoolPlanes& p, int64_t block, const float* dy,

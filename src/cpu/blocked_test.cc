@@ -175,6 +175,42 @@ TEST(PixelConv, KeepsNanWhereItIs) {
 
 // ---------------------------------------------------------------- normalisation
 
+TEST(BlockedChannelWindows, EqualPlainSums) {
+  constexpr int64_t kBatch = 2, kChannels = 21, kSize = 6;
+  const ConvProblem p = Plain(kBatch, kChannels, 2, 3, 1, 1);
+  const Buffers<float> b(p);
+  for (const int64_t window : {1, 5, 43}) {
+    for (const float beta : {0.75f, 0.4f}) {
+      Doubles sums(b.x.size()), normal(b.x.size());
+      for (int64_t i = 0; i < static_cast<int64_t>(b.x.size()); ++i) {
+        const int64_t c = i / kSize % kChannels;
+        double squares = 0;
+        for (int64_t k = -window / 2; k <= window / 2; ++k) {
+          if (c + k < 0 || c + k >= kChannels) continue;
+          const double v = b.x[i + k * kSize];
+          sums[i] += v;
+          squares += v * v;
+        }
+        normal[i] = b.x[i] * std::pow(2 + 0.3f * squares, -double{beta});
+      }
+      ForEachTarget([&] {
+        const BlockedArray a{kBatch, kChannels, kSize, FloatLanes()};
+        Blocked y = BlockedX(p, b.x);
+        BlockedChannelWindows(a, {.window = window}, y.data(), y.data());
+        ExpectNear(y.Plain(), sums, 2e-6, "sums");
+        y.ExpectZerosBeyondTheChannels();
+        y = BlockedX(p, b.x);
+        BlockedChannelWindows(
+            a,
+            {.window = window, .normalise = true, .scale = 0.3f, .k = 2, .beta = beta},
+            y.data(), y.data());
+        ExpectNear(y.Plain(), normal, 2e-6, "normalised");
+        y.ExpectZerosBeyondTheChannels();
+      });
+    }
+  }
+}
+
 TEST(BlockedNorm, EqualsPlainNormalisation) {
   constexpr int64_t kBatch = 3, kChannels = 21, kSize = 35;
   constexpr double kEps = 1e-3;

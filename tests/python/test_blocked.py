@@ -50,7 +50,25 @@ class Joined(gluon.HybridBlock):
         return F.broadcast_mul(y, self.gate(mean))
 
 
+class LocalResponse(gluon.HybridBlock):
+    """Normalisation by neighbouring channels."""
+
+    def __init__(self, **options):
+        super().__init__()
+        self._options = options
+
+    def hybrid_forward(self, F, x):
+        return F.LRN(x, **self._options)
+
+
 NETWORKS = {
+    "local response": lambda: sequence(
+        nn.Conv2D(32, 3, activation="relu"),
+        LocalResponse(nsize=5, alpha=0.1),
+        nn.Conv2D(24, 3),
+        LocalResponse(nsize=3, alpha=0.2, beta=0.6, knorm=1),
+        nn.Conv2D(32, 3),
+    ),
     "stem": lambda: sequence(
         nn.Conv2D(32, 7, 2, 3), nn.Activation("relu"), nn.MaxPool2D(3, 2, 1)
     ),

@@ -1,5 +1,7 @@
 // LRN: local response normalisation across neighbouring channels.
 
+#include "ops/nn/lrn.h"
+
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -11,12 +13,6 @@
 namespace plait {
 namespace {
 
-struct LrnParams {
-  float alpha = 1e-4f;
-  float beta = 0.75f;
-  float knorm = 2;
-  int nsize = 1;
-};
 using P = LrnParams;
 
 bool Infer(const P& p, Specs& in, Specs& out) {
