@@ -25,6 +25,7 @@ class SharedStore : public Store {
   void Refuse(const Entries& entries, bool push, const std::string& why) override;
   // What a rank sends is compressed, not what its devices do.
   bool CompressesDevices() const override { return false; }
+  bool SumsInPlace() const override { return false; }
 
   Exchange& exchange() { return exchange_; }
   uint32_t first_slot() const { return first_slot_; }

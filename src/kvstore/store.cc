@@ -94,12 +94,16 @@ Store::Entry& Store::Add(const Key& key, const NDArray& like) {
 
 // ---------------------------------------------------------------- the first level
 
-NDArray Store::Merge(Entry& entry, const Replicas& arrays) {
+NDArray Store::Merge(Entry& entry, const Replicas& arrays, bool in_place) {
   if (arrays.size() == 1) return arrays[0];
   const NDArray& like = arrays[0];
-  const NDArray sum = NDArray::Empty(like.shape(), like.dtype(), entry.stored.device());
   const Codec codec = CompressesDevices() ? Codec::Of(like.dtype(), compression_)
                                           : Codec{like.dtype(), {}};
+  if (codec.plain() && in_place && like.dtype() == entry.stored.dtype()) {
+    SumArrays(arrays, entry.stored);
+    return entry.stored;
+  }
+  const NDArray sum = NDArray::Empty(like.shape(), like.dtype(), entry.stored.device());
   if (codec.plain()) {
     SumArrays(arrays, sum);
     return sum;
@@ -158,7 +162,12 @@ void Store::Init(std::span<const Key> keys, std::span<const NDArray> values) {
 void Store::Push(std::span<const Key> keys, std::span<const Replicas> values,
                  int priority) {
   const Entries entries = Checked("push", keys, values, true);
-  PushMerged(entries, MergeAll(entries, values), priority);
+  std::vector<NDArray> merged;
+  const bool in_place = updater_ == nullptr && SumsInPlace();
+  for (size_t i = 0; i < entries.size(); ++i) {
+    merged.push_back(Merge(*entries[i], values[i], in_place));
+  }
+  PushMerged(entries, merged, priority);
 }
 
 void Store::Pull(std::span<const Key> keys, std::span<const Replicas> outs,

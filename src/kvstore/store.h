@@ -80,6 +80,8 @@ class Store {
   // A call will not take place on this rank.
   virtual void Refuse(const Entries&, bool /*push*/, const std::string& /*why*/) {}
   virtual bool CompressesDevices() const { return true; }
+  // Without an updater sums may be made in the stored arrays.
+  virtual bool SumsInPlace() const { return true; }
   virtual void UpdaterChanged() {}
 
   Entry& Add(const Key& key, const NDArray& like);
@@ -95,7 +97,7 @@ class Store {
                    std::span<const Replicas> values, bool pushed) const;
   Entries Checked(const char* what, std::span<const Key> keys,
                   std::span<const Replicas> values, bool pushed);
-  NDArray Merge(Entry& entry, const Replicas& arrays);
+  NDArray Merge(Entry& entry, const Replicas& arrays, bool in_place = false);
   std::vector<NDArray> MergeAll(const Entries& entries,
                                 std::span<const Replicas> values);
 

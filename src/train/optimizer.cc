@@ -132,6 +132,10 @@ void Optimizer::Update(std::span<const Key> keys, std::span<const NDArray> weigh
   rule_->Apply({weights, grads, states, lrs, wds, counts, names, lr});
 }
 
+bool Updater::Elementwise() const {
+  return dynamic_cast<const PointwiseRule*>(&optimizer_->rule()) != nullptr;
+}
+
 void Updater::Update(std::span<const Key> keys, std::span<const NDArray> grads,
                      std::span<const NDArray> weights) {
   Check(keys.size() == weights.size(), "updater: got ", keys.size(), " keys and ",

@@ -9,15 +9,12 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <variant>
 
+#include "kvstore/updater.h"
 #include "train/rule.h"
 #include "train/schedule.h"
 
 namespace plait {
-
-// What a parameter is called: a number, or a text where the caller has no numbers.
-using Key = std::variant<int64_t, std::string>;
 
 class Optimizer {
  public:
@@ -65,14 +62,15 @@ class Optimizer {
 };
 
 // What a store or a trainer calls: weights by key, states made when first seen.
-class Updater {
+class Updater final : public StoreUpdater {
  public:
   explicit Updater(std::unique_ptr<Optimizer> optimizer)
       : optimizer_(std::move(optimizer)) {}
 
   Optimizer& optimizer() { return *optimizer_; }
   void Update(std::span<const Key> keys, std::span<const NDArray> grads,
-              std::span<const NDArray> weights);
+              std::span<const NDArray> weights) override;
+  bool Elementwise() const override;
   const std::map<Key, State>& states() const { return states_; }
 
   // States and counts, as a safetensors file: arrays "state/n:3/0" (key 3, array 0 of
