@@ -1,6 +1,9 @@
 """Trains a ResNet-20 on a part of Fashion-MNIST and prints its accuracy.
 
-usage: python resnet20.py IMAGES EPOCHS [float32|bfloat16]
+usage: python resnet20.py IMAGES EPOCHS [float32|bfloat16|float16]
+
+Half types train by contrib.amp, with scaled losses, and what was trained is also
+converted for prediction: a second line.
 """
 
 import gzip
@@ -53,6 +56,8 @@ def main(count, epochs, dtype):
             "lr_scheduler": mx.lr_scheduler.CosineScheduler(steps, 0.1, 0.001),
         },
     )
+    if dtype != "float32":
+        amp.init_trainer(trainer)
     loss_of = gluon.loss.SoftmaxCrossEntropyLoss()
     random = np.random.RandomState(3)
     for _ in range(epochs):
@@ -63,8 +68,20 @@ def main(count, epochs, dtype):
                 loss = loss_of(
                     net(mx.nd.array(images[part])), mx.nd.array(labels[part])
                 )
-            loss.backward()
+                if dtype != "float32":
+                    with amp.scale_loss(loss, trainer) as scaled:
+                        autograd.backward(scaled)
+            if dtype == "float32":
+                loss.backward()
             trainer.step(batch)
+    report(net)
+    if dtype != "float32":
+        half = amp.convert_hybrid_block(net, dtype)
+        half.hybridize()
+        report(half)
+
+
+def report(net):
     images, labels = read("t10k", 5000)
     right = 0
     for i in range(0, 5000, 500):
