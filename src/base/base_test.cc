@@ -31,10 +31,14 @@ TEST(Check, ThrowsTheKindWithThePartsPrinted) {
   }
 }
 
-TEST(Options, EachHasANameOfPlaitAndAMeaning) {
+TEST(Options, EachHasANameOfPlaitOrALauncherAndAMeaning) {
   EXPECT_EQ(OptionTable().size(), static_cast<size_t>(Option::kCount));
   for (const OptionInfo& info : OptionTable()) {
-    EXPECT_EQ(std::string(info.name).rfind("PLAIT_", 0), 0u) << info.name;
+    const std::string name = info.name;
+    bool known = false;
+    for (const char* prefix : {"PLAIT_", "OMPI_", "PMI_", "PMIX_", "SLURM_"})
+      known = known || name.rfind(prefix, 0) == 0;
+    EXPECT_TRUE(known) << name;
     EXPECT_FALSE(std::string(info.doc).empty()) << info.name;
   }
 }

@@ -32,6 +32,12 @@ bool SuitsWinograd(const ConvProblem& p, ConvPass pass) {
          p.Out(2) >= 4 && tiles >= (few ? 4 : 8);
 }
 
+// Sums of so many products are taken in parts by matrix products, which is more exact
+// (a window over a whole image of 224 x 224: ten times) and no slower.
+bool IsLongSum(const ConvProblem& p) {
+  return p.in_channels / p.groups * p.KernelSize() > 1 << 15;
+}
+
 // Our own loops ask for filters before they need them, and finish sums in registers.
 bool SuitsWindows(const ConvProblem& p) {
   if (p.in_channels <= 4) return p.out_channels > ChannelBlock();
@@ -113,7 +119,7 @@ std::vector<BlockedConv> BlockedConvWays(const ConvProblem& p, ConvPass pass) {
 
 std::optional<BlockedConv> FindBlockedConv(const ConvProblem& p, ConvPass pass) {
   const ConvAlgorithm asked = AskedConv();
-  if (asked == ConvAlgorithm::kGemm) return {};
+  if (asked == ConvAlgorithm::kGemm || IsLongSum(p)) return {};
   std::vector<BlockedConv> ways = BlockedConvWays(p, pass);
   if (asked == ConvAlgorithm::kDirect)
     std::erase_if(

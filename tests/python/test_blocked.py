@@ -161,3 +161,15 @@ def test_an_output_in_the_middle_is_plain():
     kwargs["num_filter"] = 24
     wanted = nd.Convolution(wanted, args["b_weight"], args["b_bias"], **kwargs)
     np.testing.assert_allclose(b.asnumpy(), wanted.asnumpy(), rtol=1e-3, atol=1e-3)
+
+
+def test_long_sums_are_taken_in_parts():
+    net = nn.Conv2D(32, 112, in_channels=3)
+    net.initialize()
+    data = nd.array(np.random.uniform(-1, 1, (1, 3, 112, 112)))
+    net.hybridize()
+    found = net(data).asnumpy().astype("float64")
+    weight = net.weight.data().asnumpy().astype("float64")
+    exact = np.tensordot(data.asnumpy().astype("float64"), weight, ([1, 2, 3],) * 2)
+    # 37,632 products a sum: one after the other they would be ten times as far off.
+    np.testing.assert_allclose(found.reshape(1, 32), exact, rtol=0, atol=1e-5)
