@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <numeric>
 #include <utility>
 
 #include "base/parallel.h"
 #include "cpu/blocked.h"
 #include "cpu/blocked_direct.h"
 #include "cpu/scratch.h"
+#include "cpu/strips.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/blocked_pixel_conv.cc"
@@ -267,29 +267,11 @@ void PixelConv(const ConvProblem& p, ConvPass pass, const float* x, const float*
                const ConvFinish& finish, float* y) {
   const PixelPlan plan(p, pass);
   const auto strip = HWY_DYNAMIC_DISPATCH(Strip);
-  const int64_t threads = ComputeThreads();
-  int64_t strips = (plan.pixels + kStrip - 1) / kStrip;
-  // Few strips, but more than one: as many for each thread.
-  if (strips > 1 && plan.batch * strips < 16 * threads) {
-    while (plan.batch * strips % threads != 0 && strips < plan.pixels) ++strips;
-  }
-  const int64_t items = plan.batch * strips;
-  // Few strips: threads share out their pairs of blocks, too. It changes no sum.
-  const int64_t parts =
-      items >= 4 * threads ? 1
-                           : std::min(plan.pairs(), threads / std::gcd(items, threads));
-  // A thread must have some microseconds of work.
-  const double least = 5e5 * static_cast<double>(items * parts) / p.Work();
-  ParallelFor(items * parts, std::max<int64_t>(1, static_cast<int64_t>(least)),
-              [&](int64_t begin, int64_t end) {
-                for (int64_t i = begin; i < end; ++i) {
-                  const int64_t part = i / items, item = i % items;
-                  const int64_t n = item / strips, s = item % strips;
-                  strip(plan, n, plan.pixels * s / strips,
-                        plan.pixels * (s + 1) / strips, plan.pairs() * part / parts,
-                        plan.pairs() * (part + 1) / parts, x, packed, finish, y);
-                }
-              });
+  EachStrip(plan.batch, plan.pixels, kStrip, plan.pairs(), p.Work(),
+            [&](int64_t n, int64_t first, int64_t last, int64_t first_pair,
+                int64_t last_pair) {
+              strip(plan, n, first, last, first_pair, last_pair, x, packed, finish, y);
+            });
 }
 
 }  // namespace plait::cpu

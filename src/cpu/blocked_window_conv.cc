@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <numeric>
 #include <utility>
 
 #include "base/parallel.h"
@@ -12,6 +11,7 @@
 #include "cpu/blocked.h"
 #include "cpu/blocked_direct.h"
 #include "cpu/scratch.h"
+#include "cpu/strips.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/blocked_window_conv.cc"
@@ -332,28 +332,11 @@ void WindowConv(const ConvProblem& p, bool plain_x, const float* x, const float*
                 const ConvFinish& finish, float* y) {
   const WindowPlan plan(p, plain_x);
   const auto strip = HWY_DYNAMIC_DISPATCH(Strip);
-  const int64_t threads = ComputeThreads();
-  int64_t strips = (plan.high + plan.rows - 1) / plan.rows;
-  // Few strips, but more than one: as many for each thread.
-  if (strips > 1 && p.batch * strips < 16 * threads) {
-    while (p.batch * strips % threads != 0 && strips < plan.high) ++strips;
-  }
-  const int64_t items = p.batch * strips;
-  // Few strips: threads share out the pairs of blocks, too. It changes no sum.
-  const int64_t parts =
-      items >= 4 * threads ? 1
-                           : std::min(plan.pairs(), threads / std::gcd(items, threads));
-  const double least = 5e5 * static_cast<double>(items * parts) / p.Work();
-  ParallelFor(items * parts, std::max<int64_t>(1, static_cast<int64_t>(least)),
-              [&](int64_t begin, int64_t end) {
-                for (int64_t i = begin; i < end; ++i) {
-                  const int64_t part = i / items, item = i % items;
-                  const int64_t n = item / strips, s = item % strips;
-                  strip(plan, n, plan.high * s / strips, plan.high * (s + 1) / strips,
-                        plan.pairs() * part / parts, plan.pairs() * (part + 1) / parts,
-                        x, packed, finish, y);
-                }
-              });
+  EachStrip(p.batch, plan.high, plan.rows, plan.pairs(), p.Work(),
+            [&](int64_t n, int64_t first, int64_t last, int64_t first_pair,
+                int64_t last_pair) {
+              strip(plan, n, first, last, first_pair, last_pair, x, packed, finish, y);
+            });
 }
 
 }  // namespace plait::cpu
