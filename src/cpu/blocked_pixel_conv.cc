@@ -8,6 +8,7 @@
 #include "base/parallel.h"
 #include "cpu/blocked.h"
 #include "cpu/blocked_direct.h"
+#include "cpu/pixel_plan.h"
 #include "cpu/scratch.h"
 #include "cpu/strips.h"
 
@@ -24,28 +25,6 @@
 #define PLAIT_CPU_BLOCKED_PIXEL_CONV_PLAN
 namespace plait::cpu {
 namespace {
-
-// The product behind a pass: y (pixels, out) = x (pixels, in) * w (in, out).
-struct PixelPlan {
-  PixelPlan(const ConvProblem& p, ConvPass pass) : block(FloatLanes()) {
-    const bool data = pass == ConvPass::kBackwardData;
-    in = data ? p.out_channels : p.in_channels;
-    out = data ? p.in_channels : p.out_channels;
-    in_blocks = (in + block - 1) / block;
-    out_blocks = (out + block - 1) / block;
-    batch = p.batch;
-    width = p.Out(2);
-    pixels = p.OutSize();
-    in_pixels = p.InSize();
-    in_width = p.in[2];
-    stride_h = p.stride[1];
-    stride_w = p.stride[2];
-  }
-  bool strided() const { return stride_h != 1 || stride_w != 1; }
-  int64_t pairs() const { return (out_blocks + 1) / 2; }
-  int64_t block, in, out, in_blocks, out_blocks, batch;
-  int64_t pixels, in_pixels, width, in_width, stride_h, stride_w;
-};
 
 constexpr int64_t kStrip =
     192;  // pixels; with a chunk of channels they fill half of L2
@@ -248,13 +227,13 @@ bool HasPixelConv(const ConvProblem& p, ConvPass pass) {
 }
 
 int64_t PixelFilterSize(const ConvProblem& p, ConvPass pass) {
-  const PixelPlan plan(p, pass);
+  const PixelPlan plan(p, pass, FloatLanes());
   return plan.pairs() * plan.in_blocks * plan.block * 2 * plan.block;
 }
 
 void PackPixelFilters(const ConvProblem& p, ConvPass pass, const float* weight,
                       float* packed) {
-  const PixelPlan plan(p, pass);
+  const PixelPlan plan(p, pass, FloatLanes());
   const auto pack = HWY_DYNAMIC_DISPATCH(Pack);
   ParallelFor(plan.pairs(), std::max<int64_t>(1, (1 << 13) / (plan.in_blocks * 512)),
               [&](int64_t first, int64_t last) {
@@ -265,7 +244,7 @@ void PackPixelFilters(const ConvProblem& p, ConvPass pass, const float* weight,
 
 void PixelConv(const ConvProblem& p, ConvPass pass, const float* x, const float* packed,
                const ConvFinish& finish, float* y) {
-  const PixelPlan plan(p, pass);
+  const PixelPlan plan(p, pass, FloatLanes());
   const auto strip = HWY_DYNAMIC_DISPATCH(Strip);
   EachStrip(plan.batch, plan.pixels, kStrip, plan.pairs(), p.Work(),
             [&](int64_t n, int64_t first, int64_t last, int64_t first_pair,

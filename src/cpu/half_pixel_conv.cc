@@ -11,6 +11,7 @@
 #include "base/parallel.h"
 #include "cpu/blocked.h"
 #include "cpu/half_conv.h"
+#include "cpu/pixel_plan.h"
 #include "cpu/scratch.h"
 
 #if defined(__x86_64__)
@@ -25,30 +26,11 @@ namespace {
 constexpr int64_t kBlock = 16;
 constexpr int kMostRows = 12;
 
-// The product behind a pass: y (pixels, out) = x (pixels, in) * w (in, out).
-struct PixelPlan {
-  PixelPlan(const ConvProblem& p, ConvPass pass) {
-    const bool data = pass == ConvPass::kBackwardData;
-    in = data ? p.out_channels : p.in_channels;
-    out = data ? p.in_channels : p.out_channels;
-    in_blocks = (in + kBlock - 1) / kBlock;
-    out_blocks = (out + kBlock - 1) / kBlock;
-    batch = p.batch;
-    width = p.Out(2);
-    pixels = p.OutSize();
-    in_pixels = p.InSize();
-    in_width = p.in[2];
-    stride_h = p.stride[1];
-    stride_w = p.stride[2];
-    // The strip's pixels of x fill up to a quarter of a second-level cache.
-    strip = std::clamp<int64_t>((1 << 17) / (in_blocks * kBlock) / kMostRows, 2, 16) *
-            kMostRows;
-  }
-  bool strided() const { return stride_h != 1 || stride_w != 1; }
-  int64_t pairs() const { return (out_blocks + 1) / 2; }
-  int64_t in, out, in_blocks, out_blocks, batch;
-  int64_t pixels, in_pixels, width, in_width, stride_h, stride_w, strip;
-};
+// The pixels of a strip: those of x fill up to a quarter of a second-level cache.
+int64_t StripOf(const PixelPlan& plan) {
+  return kMostRows *
+         std::clamp<int64_t>((1 << 17) / (plan.in_blocks * kBlock) / kMostRows, 2, 16);
+}
 
 struct TileArgs {
   const Bfloat16* x;
@@ -200,7 +182,7 @@ bool HasHalfPixelConv(const ConvProblem& p, ConvPass pass) {
 }
 
 int64_t HalfPixelFilterSize(const ConvProblem& p, ConvPass pass) {
-  const PixelPlan plan(p, pass);
+  const PixelPlan plan(p, pass, kBlock);
   return plan.pairs() * plan.in_blocks * kBlock * 2 * kBlock;
 }
 
@@ -208,7 +190,7 @@ int64_t HalfPixelFilterSize(const ConvProblem& p, ConvPass pass) {
 // channels of x, two vectors of pairs.
 void PackHalfPixelFilters(const ConvProblem& p, ConvPass pass, const Bfloat16* weight,
                           Bfloat16* packed) {
-  const PixelPlan plan(p, pass);
+  const PixelPlan plan(p, pass, kBlock);
   const bool transposed = pass == ConvPass::kBackwardData;
   ParallelFor(plan.pairs(), std::max<int64_t>(1, (1 << 13) / (plan.in_blocks * 512)),
               [&](int64_t first, int64_t last) {
@@ -230,13 +212,14 @@ void PackHalfPixelFilters(const ConvProblem& p, ConvPass pass, const Bfloat16* w
 void HalfPixelConv(const ConvProblem& p, ConvPass pass, const Bfloat16* x,
                    const Bfloat16* packed, const HalfFinish& finish, const float* bias,
                    Bfloat16* y) {
-  const PixelPlan plan(p, pass);
+  const PixelPlan plan(p, pass, kBlock);
   const int64_t width = plan.pairs() * 2 * kBlock;
   const Scratch biases(Scratch::Bytes<float>(width));
   std::fill_n(biases.As<float>(), width, 0.0f);
   if (bias != nullptr) std::copy_n(bias, plan.out, biases.As<float>());
   const StripArgs args{x, packed, finish, biases.As<float>(), y};
-  const int64_t strips = (plan.pixels + plan.strip - 1) / plan.strip;
+  const int64_t strip = StripOf(plan);
+  const int64_t strips = (plan.pixels + strip - 1) / strip;
   const int64_t items = plan.batch * strips;
   const int64_t threads = ComputeThreads();
   // Few strips: their pairs of blocks are shared out, too. It changes no sum.
