@@ -190,11 +190,16 @@ def test_auto_reload_prepares_the_next_epoch():
             return super().__getitem__(i)
 
     loader = D.DataLoader(Noting(list(range(4))), 2, num_workers=1, auto_reload=True)
-    deadline = time.time() + 5
-    while len(seen) < 4 and time.time() < deadline:
-        time.sleep(0.01)
-    assert len(seen) == 4  # before anyone asked
+
+    def wait_for(count):
+        deadline = time.time() + 60
+        while len(seen) < count and time.time() < deadline:
+            time.sleep(0.01)
+        assert len(seen) == count  # before anyone asked
+
+    wait_for(2)  # one batch, which tells how large they are
     assert values(loader) == [[0, 1], [2, 3]]
+    wait_for(8)
     assert values(loader) == [[0, 1], [2, 3]]
 
 

@@ -269,23 +269,6 @@ def test_a_loader_goes_on_where_it_was(workers, last, stop):
     assert_equal(found, wanted)
 
 
-def test_prefetching_is_bounded_by_bytes():
-    begun = []
-
-    class Noting(D.SimpleDataset):
-        def __getitem__(self, i):
-            begun.append(i)
-            return np.zeros(1000, "float32")
-
-    loader = D.DataLoader(
-        Noting(list(range(40))), 1, num_workers=2, prefetch=10, prefetch_bytes=8000
-    )
-    list(loader)  # now it is known how large they are
-    begun.clear()
-    for number, _ in enumerate(loader):
-        assert len(begun) <= number + 3  # two ahead of the one in hand
-
-
 def test_waiting_for_input_is_shown_by_the_profiler(tmp_path):
     data = D.ArrayDataset(pictures()).transform_first(T.ToTensor())
     name = tmp_path / "profile.json"

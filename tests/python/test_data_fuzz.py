@@ -2,7 +2,6 @@
 crash, a hang, or much memory. PLAIT_FUZZ=N does N of each (here: as many as are quick).
 """
 
-import gc
 import os
 import resource
 import struct
@@ -208,36 +207,3 @@ def test_mutated_indices_and_lists(tmp_path):
             assert sum(4 - batch.pad for batch in iterator) <= 20
         except MXNetError:
             pass
-
-
-@needs_codecs
-def test_memory_stays_flat_over_ten_epochs(tmp_path):
-    paths = records(tmp_path)
-    iterator = mx.io.ImageRecordIter(
-        path_imgrec=paths[1], data_shape=(3, 96, 96), batch_size=8, resize=96
-    )
-    transform = mx.gluon.data.vision.transforms.Compose(
-        [
-            mx.gluon.data.vision.transforms.RandomResizedCrop(96),
-            mx.gluon.data.vision.transforms.ToTensor(),
-        ]
-    )
-    dataset = mx.gluon.data.vision.ImageRecordDataset(paths[1])
-    loader = mx.gluon.data.DataLoader(
-        dataset.transform_first(transform), 8, True, num_workers=2
-    )
-
-    def epoch():
-        iterator.reset()
-        for batch in iterator:
-            batch.data[0].wait_to_read()
-        for images, _ in loader:
-            images.wait_to_read()
-
-    for _ in range(3):
-        epoch()
-    gc.collect()
-    before = peak()
-    for _ in range(10):
-        epoch()
-    assert peak() - before < 8 << 10  # KiB; a batch has 0.9 MB

@@ -25,8 +25,9 @@ class DataLoader:
     num_workers > 0 makes batches ahead, `prefetch` at a time (2 * num_workers by
     default): by threads, or with thread_pool=False by forked processes; start_method
     chooses 'fork', 'spawn' or 'forkserver'. No more batches are made ahead than
-    prefetch_bytes hold, but one. A batch that takes longer than `timeout` seconds is an
-    error. Batches come in order.
+    prefetch_bytes hold, but one, if none is larger than those before; the first is made
+    alone, since nobody knows how large it will be. A batch that takes longer than
+    `timeout` seconds is an error. Batches come in order.
 
     Where data set, transforms and batchify are Plait's own, C++ makes the batches. What
     is random in Plait's transforms comes from a generator for each sample, of a seed
@@ -80,7 +81,7 @@ class DataLoader:
             0, 2 * self._num_workers if prefetch is None else int(prefetch)
         )
         self._prefetch_bytes = int(prefetch_bytes)
-        self._batch_bytes = 0  # of the last one
+        self._batch_bytes = None  # of the largest so far
         self._method = start_method or ("fork" if thread_pool is False else None)
         self._timeout = timeout
         self._pin = cpu_pinned(pin_device_id) if pin_memory else None
@@ -94,11 +95,14 @@ class DataLoader:
             self.refresh()
 
     def _most_ahead(self):
-        """How many batches are made ahead."""
-        if not self._batch_bytes:
-            return self._prefetch
-        fits = self._prefetch_bytes // self._batch_bytes
+        """How many batches are made ahead of the one that is waited for."""
+        if self._batch_bytes is None:
+            return 0  # the first one tells
+        fits = self._prefetch_bytes // max(self._batch_bytes, 1)
         return min(self._prefetch, max(fits, 1))
+
+    def _learn_size(self, batch):
+        self._batch_bytes = max(self._batch_bytes or 0, _bytes_of(batch))
 
     def _start_pool(self):
         if self._pool is None:
@@ -215,7 +219,7 @@ class _Epoch:
             self.position["batches"] = resumed["batches"]
             _set_generators(resumed["now"])
         if pool is not None:
-            self._fill()
+            self._fill(max(self._most, min(loader._prefetch, 1)))
 
     def _plan(self):
         """(numbers of the samples, place) of the next batch, or None."""
@@ -227,9 +231,9 @@ class _Epoch:
         self._planned += len(indices)
         return indices, place
 
-    def _fill(self):
-        """Begins batches up to the limit, and one at least."""
-        while len(self._tickets) < self._most:
+    def _fill(self, count):
+        """Begins batches until so many are under way."""
+        while len(self._tickets) < count:
             planned = self._plan()
             if planned is None:
                 return
@@ -254,10 +258,7 @@ class _Epoch:
         return self._loader._placed(batch)
 
     def _next_of_pool(self):
-        if len(self._tickets) <= self._most:
-            planned = self._plan()  # one more than _most while this one is waited for
-            if planned is not None:
-                self._tickets.append(self._pool.submit(*planned))
+        self._fill(self._most + 1)  # with the one that is waited for
         if not self._tickets:
             return None
         start = _plait.wait_begin()
@@ -272,8 +273,9 @@ class _Epoch:
         finally:
             _plait.wait_end("DataLoader.wait", start)
         self._tickets.pop(0)
-        self._loader._batch_bytes = _bytes_of(batch)
+        self._loader._learn_size(batch)
         self._most = self._loader._most_ahead()
+        self._fill(self._most)  # while the caller works on this one
         return batch
 
     next = __next__
@@ -301,9 +303,13 @@ def _set_generators(states):
 
 
 def _bytes_of(batch):
+    if isinstance(batch, dict):
+        return sum(map(_bytes_of, batch.values()))
     if isinstance(batch, (list, tuple)):
         return sum(map(_bytes_of, batch))
-    if isinstance(batch, nd.NDArray) and batch.stype == "default":
+    if isinstance(batch, nd.NDArray):
+        if batch.stype != "default":
+            return sum(map(_bytes_of, _plait.sparse_parts(batch)))
         return batch.size * np.dtype(batch.dtype).itemsize
     return getattr(batch, "nbytes", 0)
 
