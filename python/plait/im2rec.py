@@ -77,6 +77,7 @@ def read_list(path):
                 if len(fields) < 3:
                     raise ValueError("%d fields" % len(fields))
                 labels = [float(field) for field in fields[1:-1]]
+                recordio.exact_label(labels, text=True)
                 images.append((int(fields[0]), fields[-1], labels))
             except ValueError as error:
                 print(

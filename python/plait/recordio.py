@@ -300,13 +300,22 @@ _IR_FORMAT = "<IfQQ"
 _IR_SIZE = struct.calcsize(_IR_FORMAT)
 
 
-def _exact_label(label):
-    """The label as float32; whole numbers that it cannot hold are refused."""
+def exact_label(label, text=False):
+    """The label as float32; whole numbers that it cannot hold are refused: integers,
+    and with `text`, where all numbers were texts, floats as well.
+    """
     array = np.asarray(label)
     result = array.astype(np.float32)
-    if array.dtype.kind in "iu" and not np.array_equal(result.astype(np.int64), array):
+    if text and array.dtype.kind == "f":
+        whole = (np.trunc(array) == array) & (np.abs(array) < 2.0**53)
+        exact = not (whole & (result != array)).any()
+    else:
+        exact = array.dtype.kind not in "iu" or np.array_equal(
+            result.astype(np.int64), array
+        )
+    if not exact:
         raise MXNetValueError(
-            "pack: label %s is no float32 number, as which it would be stored; whole "
+            "label %s is no float32 number, as which it would be stored; whole "
             "numbers up to 2**24 were expected" % (label,)
         )
     return result
@@ -316,9 +325,9 @@ def pack(header, s):
     """The record of a header and an image's bytes."""
     flag, label, id_, id2 = IRHeader(*header)
     if isinstance(label, numbers.Number):
-        flag, labels, label = 0, b"", float(_exact_label(label))
+        flag, labels, label = 0, b"", float(exact_label(label))
     else:
-        values = _exact_label(label)
+        values = exact_label(label)
         flag, labels, label = values.size, values.astype("<f4").tobytes(), 0
     try:
         return struct.pack(_IR_FORMAT, flag, label, id_, id2) + labels + s

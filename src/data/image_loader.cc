@@ -32,14 +32,16 @@ struct Work {
   size_t error_row = 0;
 };
 
-// Shows the profiler how long the caller waited for a batch.
-class ReportedWait {
+// Shows the profiler what a thread does while this lives.
+class Reported {
  public:
-  ~ReportedWait() {
+  explicit Reported(const char* name) : name_(name) {}
+  ~Reported() {
     Engine& engine = Engine::Get();
-    if (engine.observed())
-      engine.ReportInline("ImageLoader.wait", "", Lane::kIo, start_, Now());
+    if (engine.observed()) engine.ReportInline(name_, "", Lane::kIo, start_, Now());
   }
+  Reported(const Reported&) = delete;
+  Reported& operator=(const Reported&) = delete;
 
  private:
   static int64_t Now() {
@@ -47,6 +49,7 @@ class ReportedWait {
                std::chrono::steady_clock::now().time_since_epoch())
         .count();
   }
+  const char* const name_;
   const int64_t start_ = Now();
 };
 
@@ -252,14 +255,17 @@ void ImageLoader::State::Run() {
     std::exception_ptr error;
     size_t error_row = 0;
     std::vector<uint32_t> broken;
-    for (size_t i = first; i < last; ++i) {
-      try {
-        maker.Make(work->rows[i], i, &work->batch);
-      } catch (...) {
-        broken.push_back(work->rows[i].record);
-        if (error == nullptr) {
-          error = std::current_exception();
-          error_row = i;
+    {
+      const Reported rows("ImageLoader.rows");
+      for (size_t i = first; i < last; ++i) {
+        try {
+          maker.Make(work->rows[i], i, &work->batch);
+        } catch (...) {
+          broken.push_back(work->rows[i].record);
+          if (error == nullptr) {
+            error = std::current_exception();
+            error_row = i;
+          }
         }
       }
     }
@@ -293,7 +299,7 @@ bool ImageLoader::State::LeaveOut(std::unique_lock<std::mutex>& lock) {
 
 std::optional<ImageBatch> ImageLoader::State::Next() {
   CheckOwner();
-  const ReportedWait wait;
+  const Reported wait("ImageLoader.wait");
   std::unique_lock lock(mutex_);
   while (true) {
     if (position_.ended) return std::nullopt;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <numeric>
@@ -119,11 +120,16 @@ void RecordSet::ReadList(const std::string& path) {
     fields >> image;
     bool sound = !fields.fail() && tab != std::string::npos;
     for (std::string field; sound && fields >> field;) {
-      float value = 0;
+      double value = 0;
       const auto [end, error] =
           std::from_chars(field.data(), field.data() + field.size(), value);
       sound = error == std::errc() && end == field.data() + field.size();
-      labels.push_back(value);
+      labels.push_back(static_cast<float>(value));
+      // The number of a class must not become that of another.
+      Check(!sound || labels.back() == value || std::trunc(value) != value ||
+                std::abs(value) >= 0x1p53,
+            "image list: ", path, ": line ", number, ": label ", field,
+            " is no float32 number, as which it would be read");
     }
     Check(sound && !labels.empty(), ErrorKind::kIo, "image list: ", path, ": line ",
           number,

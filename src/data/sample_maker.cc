@@ -257,8 +257,10 @@ NDArray SampleMaker::FromRecords(const std::shared_ptr<const RandomFile>& file,
     Check(bytes.has_value(), ErrorKind::kIo, "record file: ", file->path(),
           ": nothing stands at offset ", offsets[i],
           "; the file is cut off, or the index is another file's");
+    std::string image;  // its number, once that is known
     try {
       const ImageRecord record = ParseImageRecord(*bytes);
+      image = ", image " + std::to_string(record.id);
       const auto width = static_cast<int64_t>(record.labels.size() / sizeof(float));
       if (i == 0) labels->width = width;
       alike = alike && width == labels->width;
@@ -271,8 +273,8 @@ NDArray SampleMaker::FromRecords(const std::shared_ptr<const RandomFile>& file,
       }
       return alike ? Decode(record.image, random) : ImageView();
     } catch (const Error& e) {
-      Fail(e.kind(), "record file: ", file->path(), ": at offset ", offsets[i], ": ",
-           e.what());
+      Fail(e.kind(), "record file: ", file->path(), ": at offset ", offsets[i], image,
+           ": ", e.what());
     }
   });
   return alike ? batch : NDArray();

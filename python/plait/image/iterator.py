@@ -24,6 +24,12 @@ from .functions import imdecode
 __all__ = ["ImageIter"]
 
 
+def _labels(label, dtype, text=False):
+    if dtype == "float32":
+        return recordio.exact_label(label, text)
+    return np.asarray(label).astype(dtype)
+
+
 def read_list(path, dtype):
     """{number: (labels, path)} of a .lst file, in its order."""
     found = {}
@@ -41,7 +47,11 @@ def read_list(path, dtype):
             try:
                 check(len(fields) >= 3, "%d fields", len(fields))
                 labels = np.array([float(f) for f in fields[1:-1]])
-                found[int(fields[0])] = labels.astype(dtype), fields[-1]
+                found[int(fields[0])] = _labels(labels, dtype, True), fields[-1]
+            except MXNetValueError as error:
+                raise MXNetValueError(
+                    "image list: %s: line %d: %s" % (path, number, error)
+                ) from None
             except ValueError:
                 raise MXNetOSError(
                     "image list: %s: line %d is wrong; a number, labels and a path, "
@@ -59,7 +69,7 @@ def given_list(images, dtype):
             label = [label]
         if isinstance(label, nd.NDArray):
             label = label.asnumpy()
-        found[str(number)] = np.asarray(label).astype(dtype), image[-1]
+        found[str(number)] = _labels(label, dtype), image[-1]
     return found
 
 
@@ -197,6 +207,44 @@ class ImageIter(DataIter):
             random.shuffle(self.seq)
         self._rewind()
         self._cache_data = self._cache_label = self._cache_idx = None
+
+    def state_dict(self):
+        """Where the next batch is, and the generators that the augmenters draw from; it
+        can be pickled.
+        """
+        cache = None
+        if self._cache_data is not None:
+            cache = self._cache_data.asnumpy(), self._cache_label, self._cache_idx
+        return {
+            "cur": self.cur,
+            "order": None if self.seq is None else list(self.seq),
+            "offset": self.imgrec.handle.tell() if self.seq is None else None,
+            "reads": self._allow_read,
+            "cache": cache,
+            "random": random.getstate(),
+            "numpy": np.random.get_state(),
+        }
+
+    def load_state_dict(self, state):
+        """Goes to a place that state_dict() of an iterator of the same images told."""
+        mine, theirs = self.seq, state["order"]
+        check(
+            (mine is None) == (theirs is None)
+            and (mine is None or sorted(mine) == sorted(theirs)),
+            "%s: the state is one of other images",
+            type(self).__name__,
+        )
+        if mine is None:
+            self.imgrec.handle.seek(state["offset"])
+        else:
+            self.seq[:] = theirs
+        self.cur, self._allow_read = state["cur"], state["reads"]
+        self._cache_data = self._cache_label = self._cache_idx = None
+        if state["cache"] is not None:
+            data, self._cache_label, self._cache_idx = state["cache"]
+            self._cache_data = nd.array(data)
+        random.setstate(state["random"])
+        np.random.set_state(state["numpy"])
 
     def next_sample(self):
         """(label, the bytes of the file) of the next image, or StopIteration."""

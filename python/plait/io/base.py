@@ -137,6 +137,15 @@ class ResizeIter(DataIter):
         if self.reset_internal:
             self.data_iter.reset()
 
+    def state_dict(self):
+        """Where the next batch is, if the other iterator can tell."""
+        return {"cur": self.cur, "inner": self.data_iter.state_dict()}
+
+    def load_state_dict(self, state):
+        """Goes to a place that state_dict() told."""
+        self.cur = state["cur"]
+        self.data_iter.load_state_dict(state["inner"])
+
     def iter_next(self):
         if self.cur == self.size:
             return False
@@ -187,6 +196,16 @@ class FileIter(DataIter):
 
     def _batch(self):
         raise NotImplementedError
+
+    def state_dict(self):
+        """Where the next batch begins; for load_state_dict() of an iterator with the
+        same arguments.
+        """
+        return {"position": self._position, "begin": getattr(self, "_begin", 0)}
+
+    def load_state_dict(self, state):
+        """Goes to a place that state_dict() told."""
+        self._position, self._begin = state["position"], state["begin"]
 
     def next(self):
         if not self.iter_next():

@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
+from .. import _plait
 from ..error import check
 from .base import DataBatch, DataDesc, DataIter
 
@@ -30,6 +31,18 @@ class PrefetchingIter(DataIter):
         super().__init__(self.provide_data[0][1][0])
         self.current_batch = None
         self._pools = [ThreadPoolExecutor(1, "plait-prefetch") for _ in self.iters]
+        self._begin(self._states())
+
+    def _states(self):
+        """Where the iterators are, if all can tell."""
+        if all(hasattr(it, "state_dict") for it in self.iters):
+            return [it.state_dict() for it in self.iters]
+        return None
+
+    def _begin(self, states):
+        """Begins an epoch, or what is left of one."""
+        self._start = states
+        self._delivered = 0  # since then
         self._fetch()
 
     def _fetch(self):
@@ -65,15 +78,41 @@ class PrefetchingIter(DataIter):
         """Names and shapes of the labels of a batch."""
         return self._described("provide_label", self.rename_label)
 
-    def reset(self):
+    def _settle(self):
         for future in self._pending:
             future.exception()  # waits; an error belongs to the epoch that is left
+
+    def reset(self):
+        self._settle()
         for iterator in self.iters:
             iterator.reset()
-        self._fetch()
+        self._begin(self._states())
+
+    def state_dict(self):
+        """Where the next batch is: where the iterators were, and how many batches came
+        since then.
+        """
+        check(
+            self._start is not None,
+            "PrefetchingIter: an iterator without state_dict() cannot tell where it is",
+        )
+        return {"start": self._start, "delivered": self._delivered}
+
+    def load_state_dict(self, state):
+        """Goes to a place that state_dict() told; the batches since the start of the
+        epoch are made again, and dropped.
+        """
+        self._settle()
+        for iterator, start in zip(self.iters, state["start"]):
+            iterator.load_state_dict(start)
+        self._begin(state["start"])
+        for _ in range(state["delivered"]):
+            self.next()
 
     def iter_next(self):
+        start = _plait.wait_begin()
         batches = [future.result() for future in self._pending]
+        _plait.wait_end("PrefetchingIter.wait", start)
         ended = [batch is None for batch in batches]
         check(
             all(ended) or not any(ended), "Number of entry mismatches between iterators"
@@ -94,6 +133,7 @@ class PrefetchingIter(DataIter):
             provide_label=self.provide_label,
         )
         self._fetch()
+        self._delivered += 1
         return True
 
     def next(self):

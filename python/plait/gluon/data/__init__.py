@@ -2,13 +2,13 @@
 
 import importlib
 
-from . import dataloader, dataset, sampler
+from . import batchify, dataloader, dataset, sampler
 from .dataloader import *  # noqa: F403
 from .dataset import *  # noqa: F403
 from .sampler import *  # noqa: F403
 
 __all__ = dataloader.__all__ + dataset.__all__ + sampler.__all__
-__all__ += ["vision", "dataloader", "dataset", "sampler"]  # noqa: F405
+__all__ += ["vision", "batchify", "dataloader", "dataset", "sampler"]  # noqa: F405
 
 
 def __getattr__(name):

@@ -1,5 +1,6 @@
 """DataLoader: batches of a data set, made ahead by threads or processes."""
 
+import logging
 import random
 
 import numpy as np
@@ -8,7 +9,12 @@ from ... import _plait
 from ... import ndarray as nd
 from ...context import cpu_pinned
 from . import sampler as _sampler
-from .batchify import BatchMaker, default_batchify_fn, default_mp_batchify_fn
+from .batchify import (
+    BatchMaker,
+    Partial,
+    default_batchify_fn,
+    default_mp_batchify_fn,
+)
 from .chance import Place, seed_of_epoch
 from .workers import DataLoaderTimeout, ProcessPool, ThreadPool
 
@@ -39,6 +45,10 @@ class DataLoader:
     load_state_dict() goes there: the next iteration gives the rest of that epoch, and
     NumPy's and Python's generators are as they were.
 
+    on_error='skip' leaves out samples that cannot be read (MXNet's errors, and the
+    system's), and batches without any other; how many is in `skipped`, and is said with
+    the reasons at the end of the epoch.
+
     pin_memory puts batches into memory that a GPU reads directly. auto_reload begins
     the next epoch as soon as one ends.
     """
@@ -61,6 +71,7 @@ class DataLoader:
         auto_reload=False,
         start_method=None,
         prefetch_bytes=1 << 30,
+        on_error="raise",
     ):
         if timeout <= 0:
             raise ValueError(
@@ -71,6 +82,12 @@ class DataLoader:
                 "DataLoader: start_method is %r; expected 'fork', 'spawn' or "
                 "'forkserver'" % (start_method,)
             )
+        if on_error not in ("raise", "skip"):
+            raise ValueError(
+                "DataLoader: on_error is %r; expected 'raise' or 'skip'" % (on_error,)
+            )
+        self.skipped = 0  # samples that were left out so far
+        self._skip = on_error == "skip"
         self._dataset = dataset
         self._batch_sampler = _choose_sampler(
             dataset, batch_size, shuffle, sampler, last_batch, batch_sampler
@@ -102,17 +119,23 @@ class DataLoader:
         return min(self._prefetch, max(fits, 1))
 
     def _learn_size(self, batch):
+        if isinstance(batch, Partial):
+            batch = batch.batch
         self._batch_bytes = max(self._batch_bytes or 0, _bytes_of(batch))
 
     def _start_pool(self):
         if self._pool is None:
             if self._method is None:
                 self._pool = ThreadPool(
-                    self._num_workers, self._dataset, self._batchify_fn
+                    self._num_workers, self._dataset, self._batchify_fn, self._skip
                 )
             else:
                 self._pool = ProcessPool(
-                    self._num_workers, self._dataset, self._batchify_fn, self._method
+                    self._num_workers,
+                    self._dataset,
+                    self._batchify_fn,
+                    self._method,
+                    self._skip,
                 )
         return self._pool
 
@@ -211,7 +234,10 @@ class _Epoch:
         self._samples = iter(loader._batch_sampler)
         self._planned = 0  # samples of the batches that were begun
         self._most = loader._most_ahead()
-        self._make = None if pool else BatchMaker(loader._dataset, loader._batchify_fn)
+        self._make = None
+        if pool is None:
+            self._make = BatchMaker(loader._dataset, loader._batchify_fn, loader._skip)
+        self._errors = []  # of samples that were left out
         self._tickets = []
         if resumed is not None:
             for _ in range(resumed["batches"]):
@@ -246,16 +272,34 @@ class _Epoch:
         return len(self._loader)
 
     def __next__(self):
-        if self._pool is None:
-            planned = self._plan()
-            batch = None if planned is None else self._make(*planned)
-        else:
-            batch = self._next_of_pool()
-        if batch is None:
-            self._loader._epoch_ended(self.position)
-            raise StopIteration
-        self.position["batches"] += 1
-        return self._loader._placed(batch)
+        while True:
+            if self._pool is None:
+                planned = self._plan()
+                batch = None if planned is None else self._make(*planned)
+            else:
+                batch = self._next_of_pool()
+            if batch is None:
+                self._say_skipped()
+                self._loader._epoch_ended(self.position)
+                raise StopIteration
+            self.position["batches"] += 1
+            if isinstance(batch, Partial):
+                self._errors += batch.errors
+                self._loader.skipped += len(batch.errors)
+                batch = batch.batch
+                if batch is None:
+                    continue
+            return self._loader._placed(batch)
+
+    def _say_skipped(self):
+        if self._errors:
+            logging.warning(
+                "DataLoader: %d samples were left out:\n%s%s",
+                len(self._errors),
+                "\n".join(self._errors[:10]),
+                "\n..." if len(self._errors) > 10 else "",
+            )
+            self._errors = []
 
     def _next_of_pool(self):
         self._fill(self._most + 1)  # with the one that is waited for

@@ -16,6 +16,7 @@ from multiprocessing import connection, get_context, reduction
 
 import numpy as np
 
+from ... import _plait
 from ... import random as mx_random
 from ...error import MXNetError
 from ...util import is_np_array, is_np_shape, set_np
@@ -39,15 +40,22 @@ def _late(timeout, what):
 class ThreadPool:
     """Worker threads of this process."""
 
-    def __init__(self, num_workers, dataset, batchify):
-        self._make = BatchMaker(dataset, batchify)
+    def __init__(self, num_workers, dataset, batchify, skip):
+        self._make = BatchMaker(dataset, batchify, skip)
         self._pool = ThreadPoolExecutor(
             num_workers, "plait-data", set_np, (is_np_shape(), is_np_array())
         )
 
     def submit(self, indices, place):
         """Starts a batch."""
-        return self._pool.submit(self._make, indices, place)
+        return self._pool.submit(self._observed, indices, place)
+
+    def _observed(self, indices, place):
+        start = _plait.wait_begin()
+        try:
+            return self._make(indices, place)
+        finally:
+            _plait.wait_end("DataLoader.batch", start)
 
     def result(self, ticket, timeout):
         """The batch; its exception is raised here."""
@@ -72,7 +80,7 @@ class ThreadPool:
 class ProcessPool:
     """Worker processes, started by 'fork', 'spawn' or 'forkserver'."""
 
-    def __init__(self, num_workers, dataset, batchify, method):
+    def __init__(self, num_workers, dataset, batchify, method, skip):
         context = get_context(method)
         self._workers = []
         self._tickets = 0
@@ -82,7 +90,7 @@ class ProcessPool:
         if batchify is default_batchify_fn:
             batchify = numpy_batchify
         for number in range(num_workers):
-            self._workers.append(_Worker(context, number, dataset, batchify))
+            self._workers.append(_Worker(context, number, dataset, batchify, skip))
 
     def submit(self, indices, place):
         """Gives a batch to the worker with the fewest."""
@@ -132,7 +140,7 @@ class ProcessPool:
 class _Worker:
     """The parent's side of a worker process."""
 
-    def __init__(self, context, number, dataset, batchify):
+    def __init__(self, context, number, dataset, batchify, skip):
         self.pipe, theirs = context.Pipe()
         self.tickets = []
         self._number = number
@@ -141,7 +149,7 @@ class _Worker:
             target=_serve,
             name="plait-data-%d" % number,
             daemon=True,
-            args=(theirs, dataset, batchify, is_np_shape(), is_np_array()),
+            args=(theirs, dataset, batchify, skip, is_np_shape(), is_np_array()),
         )
         self.process.start()
         theirs.close()
@@ -197,12 +205,12 @@ def _is_ours(process):
     return getattr(process, "_parent_pid", os.getpid()) == os.getpid()
 
 
-def _serve(pipe, dataset, batchify, np_shape, np_array):
+def _serve(pipe, dataset, batchify, skip, np_shape, np_array):
     """A worker process: makes batches until the parent says stop or is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
     set_np(shape=np_shape, array=np_array)
     outbox = Outbox(pipe)
-    make = BatchMaker(dataset, batchify)
+    make = BatchMaker(dataset, batchify, skip)
     while True:
         try:
             task, free = pipe.recv()

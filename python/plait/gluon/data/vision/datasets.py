@@ -8,7 +8,7 @@ import numpy as np
 
 from .... import base
 from .... import ndarray as nd
-from ....error import MXNetOSError
+from ....error import MXNetError, MXNetOSError, MXNetTypeError
 from ....io.mnist import find_mnist, read_idx
 from .. import dataset
 
@@ -19,6 +19,7 @@ __all__ = [
     "CIFAR100",
     "ImageRecordDataset",
     "ImageFolderDataset",
+    "ImageListDataset",
 ]
 
 
@@ -179,8 +180,16 @@ class ImageRecordDataset(dataset.RecordFileDataset):
     def __getitem__(self, idx):
         from .... import image, recordio
 
-        header, data = recordio.unpack(super().__getitem__(idx))
-        picture = image.imdecode(data, self._flag)
+        record = super().__getitem__(idx)
+        try:
+            header, data = recordio.unpack(record)
+            picture = image.imdecode(data, self._flag)
+        except MXNetError as error:
+            key = self._record.keys[idx]
+            raise type(error)(
+                "%s: at offset %d, key %r: %s"
+                % (self.filename, self._record.idx[key], key, error)
+            ) from None
         if self._transform is not None:
             return self._transform(picture, header.label)
         return picture, header.label
@@ -250,6 +259,50 @@ class ImageFolderDataset(dataset.Dataset):
             self._transform is not None
             or self._flag not in (0, 1)
             or type(self).__getitem__ is not ImageFolderDataset.__getitem__
+        ):
+            return None
+        from ..sources import FileSource
+
+        return FileSource(self.items, self._flag)
+
+    def __len__(self):
+        return len(self.items)
+
+
+class ImageListDataset(dataset.Dataset):
+    """Images of a list, as files under `root`, each with an array of its labels.
+
+    imglist: the path under root of a .lst file, or a list of [label, ..., path].
+    """
+
+    def __init__(self, root=".", imglist=None, flag=1):
+        from ....image.iterator import given_list, read_list
+
+        self._root = os.path.expanduser(root)
+        self._flag = flag
+        if isinstance(imglist, (str, os.PathLike)):
+            found = read_list(os.path.join(self._root, imglist), "float32")
+        elif isinstance(imglist, list):
+            found = given_list(imglist, "float32")
+        else:
+            raise MXNetTypeError(
+                "ImageListDataset: imglist is %r; the path of a .lst file or a list of "
+                "[label, ..., path] was expected" % (imglist,)
+            )
+        self.items = [
+            (os.path.join(self._root, path), label) for label, path in found.values()
+        ]
+
+    def __getitem__(self, idx):
+        from .... import image
+
+        path, label = self.items[idx]
+        return image.imread(path, self._flag), label
+
+    def _source(self):
+        if (
+            self._flag not in (0, 1)
+            or type(self).__getitem__ is not ImageListDataset.__getitem__
         ):
             return None
         from ..sources import FileSource
