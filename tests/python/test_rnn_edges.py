@@ -93,42 +93,114 @@ def test_packed_parameters_of_the_wrong_size(size):
             net.infer_shape(data=(3, 2, 4))
 
 
-def test_second_derivatives_are_refused_not_wrong():
-    x = nd.ones((2, 1, 4))
-    x.attach_grad()
+def symbolic(layer):
+    """The same layer as a block of its symbol."""
+    data = mx.sym.var("data")
+    return mx.gluon.SymbolBlock(layer(data), data, params=layer.collect_params())
+
+
+def penalty(layer, data):
+    """A function of the slope by the data, so that a gradient of it is a second one."""
     with autograd.record():
-        y = nd.RNN(x, packed(gates=3), nd.zeros((1, 1, 6)), mode="gru", state_size=6,
-                   num_layers=1)  # fmt: skip
-        slope = autograd.grad(y.sum(), [x], create_graph=True)[0]
-        loss = (slope * slope).sum()
-    with pytest.raises(NotImplementedError, match="_backward_RNN: has no gradient"):
-        loss.backward()
+        out = layer(data)
+        slope = autograd.grad((out * out).sum(), [data], create_graph=True)[0]
+        return (slope * slope).sum()
 
 
-def test_cells_have_second_derivatives():
-    """What the fused operator refuses, unrolled cells do."""
-    cell = rnn.GRUCell(3, input_size=2)
-    cell.initialize(mx.init.Uniform(0.7))
-    x = nd.random.uniform(-1, 1, shape=(1, 4, 2)).astype("float64")
-    cell.cast("float64")
-
-    def slope_squared(data):
-        with autograd.record():
-            begin = cell.begin_state(1, dtype="float64")
-            out, _ = cell.unroll(4, data, begin_state=begin, merge_outputs=True)
-            slope = autograd.grad(out.sum(), [data], create_graph=True)[0]
-            return (slope * slope).sum()
-
+@pytest.mark.parametrize("way", ["called", "hybridized", "static", "symbol"])
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_second_derivatives_of_layers(kind, way):
+    mx.random.seed(3)
+    layer = KINDS[kind](num_layers=2, bidirectional=True, input_size=2)
+    layer.initialize(mx.init.Uniform(0.7))
+    layer.cast("float64")
+    if way == "hybridized" or way == "static":
+        layer.hybridize(static_alloc=way == "static", static_shape=way == "static")
+    block = symbolic(layer) if way == "symbol" else layer
+    x = nd.random.uniform(-1, 1, shape=(4, 2, 2)).astype("float64")
     x.attach_grad()
-    slope_squared(x).backward()
-    got, step = x.grad.asnumpy(), 1e-5
-    for place in [(0, 0, 0), (0, 1, 1), (0, 3, 0)]:
+    penalty(block, x).backward()
+    params = block.collect_params()
+    checked = {name: params[name].grad().asnumpy() for name in sorted(params)}
+    checked["x"] = x.grad.asnumpy()
+    rng, step = np.random.RandomState(1), 1e-5
+    for name, gradient in checked.items():
+        place = tuple(rng.randint(n) for n in gradient.shape)
+        start = x.asnumpy() if name == "x" else params[name].data().asnumpy()
         values = []
         for sign in (1, -1):
-            moved = x.asnumpy()
+            moved = start.copy()
             moved[place] += sign * step
-            data = nd.array(moved, dtype="float64")
+            data = nd.array(moved if name == "x" else x, dtype="float64")
             data.attach_grad()
-            values.append(slope_squared(data).asscalar())
+            if name != "x":
+                params[name].set_data(nd.array(moved, dtype="float64"))
+            values.append(penalty(block, data).asscalar())
+        if name != "x":
+            params[name].set_data(nd.array(start, dtype="float64"))
         want = (values[0] - values[1]) / (2 * step)
-        np.testing.assert_allclose(got[place], want, rtol=1e-4, atol=1e-8)
+        np.testing.assert_allclose(gradient[place], want, rtol=2e-4, atol=1e-7)
+
+
+def test_second_derivatives_with_dropout_use_the_same_draws():
+    layer = rnn.LSTM(5, num_layers=2, dropout=0.5, input_size=2)
+    layer.initialize(mx.init.Uniform(0.7))
+    layer.cast("float64")
+    x = nd.random.uniform(-1, 1, shape=(3, 2, 2)).astype("float64")
+    x.attach_grad()
+
+    def drawn(data):
+        mx.random.seed(7)
+        return penalty(layer, data)
+
+    drawn(x).backward()
+    got, step, place = x.grad.asnumpy(), 1e-5, (1, 0, 1)
+    values = []
+    for sign in (1, -1):
+        moved = x.asnumpy()
+        moved[place] += sign * step
+        data = nd.array(moved, dtype="float64")
+        data.attach_grad()
+        values.append(drawn(data).asscalar())
+    want = (values[0] - values[1]) / (2 * step)
+    np.testing.assert_allclose(got[place], want, rtol=2e-4, atol=1e-7)
+
+
+def test_a_penalty_of_fused_layers_is_that_of_cells():
+    """In float32, with the lengths of samples, and of half types that it is near it."""
+    layer = rnn.GRU(4, input_size=3, use_sequence_length=True)
+    layer.initialize(mx.init.Uniform(0.7))
+    cell = rnn.GRUCell(4, input_size=3)
+    cell.initialize()
+    for part in ("i2h_weight", "h2h_weight", "i2h_bias", "h2h_bias"):
+        getattr(cell, part).set_data(getattr(layer, "l0_" + part).data())
+    x = nd.random.uniform(-1, 1, shape=(5, 2, 3))
+    lengths = nd.array([5, 2])
+
+    def of_layer(data):
+        return layer(data, layer.begin_state(2), lengths)[0]
+
+    def of_cell(data):
+        outs, _ = cell.unroll(5, data, layout="TNC", begin_state=cell.begin_state(2),
+                              merge_outputs=True, valid_length=lengths)  # fmt: skip
+        return outs
+
+    gradients = []
+    for block in (of_layer, of_cell):
+        x.attach_grad()
+        penalty(block, x).backward()
+        gradients.append(x.grad.asnumpy())
+    np.testing.assert_allclose(*gradients, rtol=1e-4, atol=1e-6)
+    assert not gradients[0][2:, 1].any() and gradients[0][:2, 1].all()
+
+
+def test_second_derivatives_without_steps():
+    x, h = nd.ones((0, 1, 4)), nd.ones((1, 1, 6))
+    h.attach_grad()
+    with autograd.record():
+        y, last = nd.RNN(x, packed(gates=3), h, mode="gru", state_size=6,
+                         num_layers=1, state_outputs=True)  # fmt: skip
+        slope = autograd.grad((last**3).sum(), [h], create_graph=True)[0]
+        loss = slope.sum() + y.sum()
+    loss.backward()
+    np.testing.assert_allclose(h.grad.asnumpy(), 6 * np.ones((1, 1, 6)))

@@ -64,6 +64,10 @@ int64_t CountRnnParameters(const RnnParams& p, int64_t input);
 void RnnForwardKernel(const RnnParams& p, const KernelArgs& args);
 void RnnBackwardKernel(const RnnParams& p, const KernelArgs& args);
 
+// The gradient of _backward_RNN, and what it reads.
+Values RnnSecondGradient(const RnnParams& p, const GradArgs& g);
+Uses RnnSecondUses(const RnnParams& p);
+
 }  // namespace plait
 
 #endif  // PLAIT_OPS_NN_RNN_H_
