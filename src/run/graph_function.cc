@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "graph/trace.h"
+#include "passes/infer.h"
 #include "run/grad_node.h"
 #include "run/random.h"
 #include "run/tape.h"
@@ -175,9 +176,44 @@ Arrays GraphFunction::CallRecorded(std::span<const NDArray> inputs,
   return outputs;
 }
 
+namespace {
+
+// Parameters of a node without inputs, of the sizes that follow from the rest of the
+// graph: a shape of (0, 4) there is one with any first size.
+ParamsRef WithShape(const GraphNode& node, const Shape& shape) {
+  SmallVector<NamedAttr, 4> attrs;
+  for (const Field& field : node.op->fields) {
+    if (field.name == std::string_view("shape")) {
+      attrs.push_back({field.name, AttrCodec<Shape>::Encode(shape)});
+    } else {
+      attrs.push_back({field.name, field.access->Get(node.params->get())});
+    }
+  }
+  return MakeParams(*node.op, attrs);
+}
+
+bool HasShape(const OpDef& op) {
+  return std::any_of(op.fields.begin(), op.fields.end(), [](const Field& field) {
+    return field.name == std::string_view("shape");
+  });
+}
+
+}  // namespace
+
 std::vector<NDArray> GraphFunction::Replay(std::span<const NDArray> inputs,
                                            const GraphCall* call) const {
   std::vector<Arrays> values(graph_.size());
+  Graph inferred;  // made when it is needed
+  const auto shape_of = [&](size_t id) -> const Shape& {
+    if (inferred.size() == 0) {
+      inferred = graph_;
+      for (size_t i = 0; i < inputs.size(); ++i)
+        inferred.nodes[inferred.inputs[i]].outputs[0] = {inputs[i].shape(),
+                                                         inputs[i].dtype()};
+      Infer(inferred);
+    }
+    return inferred.nodes[id].outputs[0].shape;
+  };
   for (size_t i = 0; i < inputs.size(); ++i)
     values[graph_.inputs[i]].push_back(inputs[i]);
   for (size_t id = 0; id < graph_.size(); ++id) {
@@ -196,6 +232,9 @@ std::vector<NDArray> GraphFunction::Replay(std::span<const NDArray> inputs,
     const ScopedStream stream(
         call != nullptr && node.op->random ? call->StreamOf(node.name) : nullptr);
     values[id] = Invoke(*node.op, node.params, in);
+    if (call != nullptr && in.empty() && values[id][0].size() == 0 &&
+        HasShape(*node.op) && !(shape_of(id) == values[id][0].shape()))
+      values[id] = Invoke(*node.op, WithShape(node, shape_of(id)), in);
   }
   std::vector<NDArray> outputs;
   for (GraphEntry e : graph_.outputs) outputs.push_back(values[e.node][e.index]);
