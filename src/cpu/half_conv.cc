@@ -8,6 +8,7 @@
 
 #include "base/parallel.h"
 #include "cpu/blocked.h"
+#include "cpu/half_target.h"
 #include "cpu/pointwise.h"
 #include "cpu/scratch.h"
 #include "cpu/winograd.h"
@@ -135,38 +136,44 @@ void FinishAll(int64_t n, const HalfFinish& f, Bfloat16* y) {
 
 }  // namespace
 
-std::optional<HalfConv> FindHalfConv(const ConvProblem& p, ConvPass pass) {
+const char* NameOf(HalfConv::Kind kind) {
+  static constexpr const char* kNames[] = {"onednn", "winograd", "pixels", "wide",
+                                           "sums"};
+  return kNames[kind];
+}
+
+std::vector<HalfConv> HalfConvWays(const ConvProblem& p, ConvPass pass) {
   // Where there are no products of bfloat16, plain arrays do as well.
-  static const bool kThere = [] {
-    ConvProblem one;
-    one.batch = 1;
-    one.in_channels = one.out_channels = 64;
-    one.in = {1, 4, 4};
-    return HasHalfPixelConv(one, ConvPass::kForward);
-  }();
-  if (!kThere) return {};
+  if (!half::HasProducts()) return {};
   const std::optional<BlockedConv> wide = FindBlockedConv(p, pass);
   if (!wide) return {};
   HalfConv how;
   how.gains = wide->gains;
   how.wide = *wide;
+  std::vector<HalfConv> ways;
+  const auto add = [&](HalfConv::Kind kind, bool plain_x, int64_t packed) {
+    ways.push_back(how);
+    ways.back().kind = kind;
+    ways.back().plain_x = plain_x;
+    ways.back().packed = packed;
+  };
   constexpr int64_t kRatio = sizeof(float) / sizeof(Bfloat16);
-  if (HasHalfPixelConv(p, pass)) {
-    how.kind = HalfConv::kPixels;
-    how.packed = HalfPixelFilterSize(p, pass);
-    return how;
-  }
-  if (wide->kind == BlockedConv::kWinograd) {
-    how.kind = HalfConv::kWinograd;
-    how.packed = wide->packed * kRatio;
-    return how;
-  }
-  if (Fits(p, pass, how)) return how;
-  how.kind = HalfConv::kWide;
-  how.plain_x = wide->plain_x;
-  how.packed = wide->packed * kRatio;
-  how.layout = wide->layout;
-  return how;
+  const bool winograd = wide->kind == BlockedConv::kWinograd;
+  if (HasHalfPixelConv(p, pass))
+    add(HalfConv::kPixels, false, HalfPixelFilterSize(p, pass));
+  if (winograd) add(HalfConv::kWinograd, false, wide->packed * kRatio);
+  if (pass == ConvPass::kBackwardWeight && HasHalfWeightConv(p))
+    add(HalfConv::kSums, wide->plain_x, 0);
+  HalfConv direct = how;
+  if (Fits(p, pass, direct)) ways.push_back(direct);
+  add(HalfConv::kWide, wide->plain_x, wide->packed * kRatio);
+  return ways;
+}
+
+std::optional<HalfConv> FindHalfConv(const ConvProblem& p, ConvPass pass) {
+  const std::vector<HalfConv> ways = HalfConvWays(p, pass);
+  if (ways.empty()) return {};
+  return ways[0];
 }
 
 void PackHalfFilters(const ConvProblem& p, ConvPass pass, const HalfConv& how,
@@ -265,6 +272,8 @@ void HalfConvBackwardWeight(const ConvProblem& p, const HalfConv& how,
                             const Bfloat16* x, const Bfloat16* dy, Bfloat16* dweight) {
   constexpr ConvPass kPass = ConvPass::kBackwardWeight;
   const int64_t size = WeightSize(p);
+  if (how.kind == HalfConv::kSums)
+    return HalfWeightConv(p, how.plain_x, x, dy, dweight);
   if (how.kind == HalfConv::kOneDnn) {
     // All images at once: sums of parts would be rounded for each of them.
     ConvLayouts layouts = onednn::PreferredLayouts(p, kType, kPass, kDirect);
@@ -292,6 +301,12 @@ void HalfConvBackwardWeight(const ConvProblem& p, const HalfConv& how,
 #else
 std::optional<HalfConv> FindHalfConv(const ConvProblem&, ConvPass) {
   return {};
+}
+std::vector<HalfConv> HalfConvWays(const ConvProblem&, ConvPass) {
+  return {};
+}
+const char* NameOf(HalfConv::Kind) {
+  return "";
 }
 void PackHalfFilters(const ConvProblem&, ConvPass, const HalfConv&, const Bfloat16*,
                      Bfloat16*) {}

@@ -10,6 +10,7 @@
 #define PLAIT_CPU_HALF_CONV_H_
 
 #include <optional>
+#include <vector>
 
 #include "base/dtype.h"
 #include "cpu/blocked_conv.h"
@@ -18,7 +19,7 @@ namespace plait::cpu {
 
 // How a pass runs; it follows from the problem alone.
 struct HalfConv {
-  enum Kind : uint8_t { kOneDnn, kWinograd, kPixels, kWide } kind = kOneDnn;
+  enum Kind : uint8_t { kOneDnn, kWinograd, kPixels, kWide, kSums } kind = kOneDnn;
   bool plain_x = false;  // as of BlockedConv
   int64_t packed = 0;    // elements of bfloat16 that the packed filters take; 0: none
   uint32_t layout = 0;   // as of BlockedConv
@@ -28,6 +29,9 @@ struct HalfConv {
 
 // Nothing where there is no such kernel. The pass by data needs x blocked.
 std::optional<HalfConv> FindHalfConv(const ConvProblem& p, ConvPass pass);
+// All ways that there are; that of FindHalfConv is the first.
+std::vector<HalfConv> HalfConvWays(const ConvProblem& p, ConvPass pass);
+const char* NameOf(HalfConv::Kind kind);
 
 // As PackFilters. What is packed may be floats in the memory of bfloat16.
 void PackHalfFilters(const ConvProblem& p, ConvPass pass, const HalfConv& how,
@@ -62,6 +66,11 @@ void PackHalfPixelFilters(const ConvProblem& p, ConvPass pass, const Bfloat16* w
 void HalfPixelConv(const ConvProblem& p, ConvPass pass, const Bfloat16* x,
                    const Bfloat16* packed, const HalfFinish& finish, const float* bias,
                    Bfloat16* y);
+
+// The loops behind kSums: one group. plain_x: x is not blocked.
+bool HasHalfWeightConv(const ConvProblem& p);
+void HalfWeightConv(const ConvProblem& p, bool plain_x, const Bfloat16* x,
+                    const Bfloat16* dy, Bfloat16* dweight);
 
 }  // namespace plait::cpu
 

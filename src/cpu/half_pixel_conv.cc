@@ -1,7 +1,4 @@
 // Windows of 1 x 1 on blocks of bfloat16: strips of pixels by pairs of blocks.
-//
-// Highway has no word for the processor's products of pairs of bfloat16 with sums in
-// float, so this file is written for AVX-512 itself.
 
 #include <algorithm>
 #include <array>
@@ -11,19 +8,17 @@
 #include "base/parallel.h"
 #include "cpu/blocked.h"
 #include "cpu/half_conv.h"
+#include "cpu/half_target.h"
 #include "cpu/pixel_plan.h"
 #include "cpu/scratch.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
-
-#define PLAIT_BF16_TARGET \
-  __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")))
-
 namespace plait::cpu {
 namespace {
 
-constexpr int64_t kBlock = 16;
+using half::kBlock;
+using half::Widen;
+
 constexpr int kMostRows = 12;
 
 // The pixels of a strip: those of x fill up to a quarter of a second-level cache.
@@ -43,11 +38,6 @@ struct TileArgs {
   bool bounded;
   float low, high;
 };
-
-PLAIT_BF16_TARGET inline __m512 Widen(const Bfloat16* p) {
-  const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
-}
 
 // NaN stays NaN: the second operand of min and max is what an unordered pair gives.
 PLAIT_BF16_TARGET inline void FinishPixel(const TileArgs& t, __m512 sum, int64_t at,
@@ -175,10 +165,7 @@ void Strip(const PixelPlan& p, const StripArgs& a, int64_t n, int64_t begin,
 }  // namespace
 
 bool HasHalfPixelConv(const ConvProblem& p, ConvPass pass) {
-  static const bool kThere =
-      __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  return kThere && ChannelBlock() == kBlock && HasPixelConv(p, pass);
+  return half::HasProducts() && HasPixelConv(p, pass);
 }
 
 int64_t HalfPixelFilterSize(const ConvProblem& p, ConvPass pass) {

@@ -1,0 +1,136 @@
+// Ways of convolutions in bfloat16 beside float32: `half_conv_bench [batch [threads]]`.
+//
+// Prints milliseconds of processor time for each layer and pass: float32 as its rules
+// have it, then each way of bfloat16, that of the rules first. "loses" stands where
+// float32, or another way by more than 5 %, is faster.
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <vector>
+
+#include "base/parallel.h"
+#include "cpu/blocked.h"
+#include "cpu/half_conv.h"
+
+namespace plait::cpu {
+namespace {
+
+struct Layer {
+  int64_t in, out, size, kernel, stride, pad;
+};
+
+// Of VGG-16, ResNet-50, GoogLeNet, and of networks of few channels.
+constexpr Layer kLayers[] = {
+    {1, 16, 28, 3, 1, 1},     {16, 16, 28, 3, 1, 1},    {16, 32, 28, 3, 2, 1},
+    {16, 32, 28, 1, 2, 0},    {32, 32, 14, 3, 1, 1},    {32, 64, 14, 3, 2, 1},
+    {64, 64, 7, 3, 1, 1},     {3, 64, 224, 3, 1, 1},    {64, 64, 224, 3, 1, 1},
+    {128, 128, 112, 3, 1, 1}, {256, 256, 56, 3, 1, 1},  {512, 512, 28, 3, 1, 1},
+    {512, 512, 14, 3, 1, 1},  {3, 64, 224, 7, 2, 3},    {64, 64, 56, 1, 1, 0},
+    {64, 256, 56, 1, 1, 0},   {256, 64, 56, 1, 1, 0},   {64, 64, 56, 3, 1, 1},
+    {256, 512, 56, 1, 2, 0},  {128, 128, 28, 3, 1, 1},  {512, 128, 28, 1, 1, 0},
+    {256, 256, 14, 3, 1, 1},  {256, 1024, 14, 1, 1, 0}, {512, 512, 7, 3, 1, 1},
+    {2048, 512, 7, 1, 1, 0},  {128, 128, 56, 3, 2, 1},  {512, 512, 14, 3, 2, 1},
+    {48, 64, 35, 5, 1, 2},
+};
+
+double Now() {
+  timespec t;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+// The least processor time of a call in milliseconds.
+template <typename F>
+double Milliseconds(F&& f) {
+  f();
+  double best = 1e9, total = 0;
+  for (int i = 0; i < 20 && (i < 3 || total < 0.02); ++i) {
+    const double start = Now();
+    f();
+    const double s = Now() - start;
+    best = std::min(best, s);
+    total += s;
+  }
+  return 1e3 * best;
+}
+
+struct Arrays {
+  explicit Arrays(const ConvProblem& p) {
+    const auto padded = [](int64_t n) { return (n + 15) / 16 * 16; };
+    x.assign(p.batch * padded(p.in_channels) * p.InSize(), 0.5f);
+    y.assign(p.batch * padded(p.out_channels) * p.OutSize(), 0.5f);
+    w.assign(p.out_channels * p.in_channels * p.KernelSize(), 0.1f);
+    xh.assign(x.size(), Bfloat16(0.5f));
+    yh.assign(y.size(), Bfloat16(0.5f));
+    wh.assign(w.size(), Bfloat16(0.1f));
+  }
+  std::vector<float> x, y, w;
+  std::vector<Bfloat16> xh, yh, wh;
+};
+
+double Float(const ConvProblem& p, ConvPass pass, Arrays& a) {
+  const auto how = FindBlockedConv(p, pass);
+  if (!how) return 0;
+  const Filters w = {a.w.data(), nullptr};
+  return Milliseconds([&] {
+    if (pass == ConvPass::kForward)
+      BlockedConvForward(p, *how, a.x.data(), w, {}, a.y.data());
+    if (pass == ConvPass::kBackwardData)
+      BlockedConvBackwardData(p, *how, a.y.data(), w, a.x.data());
+    if (pass == ConvPass::kBackwardWeight)
+      BlockedConvBackwardWeight(p, *how, a.x.data(), a.y.data(), a.w.data());
+  });
+}
+
+double Half(const ConvProblem& p, ConvPass pass, const HalfConv& how, Arrays& a) {
+  const HalfFilters w = {a.wh.data(), nullptr};
+  return Milliseconds([&] {
+    if (pass == ConvPass::kForward)
+      HalfConvForward(p, how, a.xh.data(), w, {}, a.yh.data());
+    if (pass == ConvPass::kBackwardData)
+      HalfConvBackwardData(p, how, a.yh.data(), w, a.xh.data());
+    if (pass == ConvPass::kBackwardWeight)
+      HalfConvBackwardWeight(p, how, a.xh.data(), a.yh.data(), a.wh.data());
+  });
+}
+
+void Measure(const Layer& layer, int64_t batch) {
+  ConvProblem p;
+  p.batch = batch;
+  p.in_channels = layer.in;
+  p.out_channels = layer.out;
+  p.in = {1, layer.size, layer.size};
+  p.kernel = {1, layer.kernel, layer.kernel};
+  p.stride = {1, layer.stride, layer.stride};
+  p.pad_low = p.pad_high = {0, layer.pad, layer.pad};
+  Arrays a(p);
+  constexpr const char* kPasses[] = {"forward", "data", "weight"};
+  for (int i = 0; i < 3; ++i) {
+    const auto pass = static_cast<ConvPass>(i);
+    if (pass == ConvPass::kBackwardData && layer.in <= 4) continue;
+    const double wide = Float(p, pass, a);
+    std::printf("%4ld -> %4ld %ldx%ld/%ld on %3ld|%-7s|float32 %.3f |", layer.in,
+                layer.out, layer.kernel, layer.kernel, layer.stride, layer.size,
+                kPasses[i], wide);
+    double least = wide, first = 0;
+    for (const HalfConv& how : HalfConvWays(p, pass)) {
+      const double ms = Half(p, pass, how, a);
+      if (first == 0) first = ms;
+      least = std::min(least, ms);
+      std::printf(" %s %.3f", NameOf(how.kind), ms);
+    }
+    std::printf(" |%.2f%s\n", wide / first, first > 1.05 * least ? " loses" : "");
+    std::fflush(stdout);
+  }
+}
+
+}  // namespace
+}  // namespace plait::cpu
+
+int main(int argc, char** argv) {
+  const int64_t batch = argc > 1 ? std::atoi(argv[1]) : 1;
+  const plait::ScopedComputeThreads threads(argc > 2 ? std::atoi(argv[2]) : 1);
+  for (const auto& layer : plait::cpu::kLayers) plait::cpu::Measure(layer, batch);
+}
