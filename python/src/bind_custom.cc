@@ -100,7 +100,7 @@ Owned ListOf(std::span<const NDArray> arrays) {
   Owned list = Owned::Checked(PyList_New(0));
   for (const NDArray& x : arrays) {
     Owned item;
-    if (x) item = Owned(Wrap(x));
+    if (x) item = Owned(WrapAny(x));
     if (PyList_Append(list.get(), x ? item.get() : Py_None) != 0) throw PythonError();
   }
   return list;

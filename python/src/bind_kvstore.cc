@@ -10,7 +10,9 @@
 
 #include "bindings.h"
 #include "callback.h"
+#include "kvstore/row_store.h"
 #include "kvstore/store.h"
+#include "ndarray/sparse.h"
 
 namespace nb = nanobind;
 
@@ -80,6 +82,36 @@ void BindStore(nb::module_& m) {
       .def_prop_ro("size", &Store::size);
 }
 
+std::unique_ptr<RowStore> MakeRowStore(const std::string& kind) {
+  return std::make_unique<RowStore>(WorldExchange(), kind == "async"
+                                                         ? Consistency::kEventual
+                                                         : Consistency::kSequential);
+}
+
+void BindRowStore(nb::module_& m) {
+  nb::class_<RowStore>(m, "RowStore", "Rows of arrays by key among ranks.")
+      .def(nb::new_(&MakeRowStore), nb::arg("kind"), "kind: sync or async.")
+      .def("init", &RowStore::Init)
+      .def("adopt", &RowStore::Adopt)
+      .def("has", &RowStore::Has)
+      .def("is_dense", &RowStore::IsDense)
+      .def("push", &RowStore::Push)
+      .def("refuse", &RowStore::Refuse)
+      .def("pull", &RowStore::Pull)
+      .def("pull_rows",
+           [](RowStore& s, const Key& key, const NDArray& ids, const NDArray& out,
+              int priority) { s.PullRows(key, Integers(ids), out, priority); })
+      .def(
+          "set_updater",
+          [](RowStore& s, nb::object update, bool by_rows) {
+            s.SetUpdater(update.is_none()
+                             ? nullptr
+                             : std::make_shared<PythonUpdater>(update, by_rows),
+                         by_rows);
+          },
+          nb::arg("update").none(), nb::arg("by_rows"));
+}
+
 nb::dict TrafficNow() {
   const Traffic& traffic = WorldExchange().traffic();
   nb::dict counts;
@@ -94,6 +126,7 @@ nb::dict TrafficNow() {
 
 void BindKVStore(nb::module_& m) {
   BindStore(m);
+  BindRowStore(m);
   m.def("world_rank", [] { return WorldExchange().rank(); });
   m.def("world_size", [] { return WorldExchange().size(); });
   m.def("world_barrier", [] { WorldExchange().Barrier(); });

@@ -31,6 +31,10 @@ class RequestServer {
   virtual void OnPull(int from, uint32_t slot, uint32_t round) = 0;
   // A push of this rank was not applied.
   virtual void OnRefused(uint32_t slot, const std::string& why) = 0;
+  // A rank's program has ended, and all that it sent has come.
+  virtual void OnLeft(int /*from*/) {}
+  // Nothing will come any more.
+  virtual void OnFault(const std::string& /*why*/) {}
 };
 
 class Exchange {

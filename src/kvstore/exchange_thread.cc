@@ -321,6 +321,7 @@ void ExchangeThread::SeeOff() {
     }
     left_[r] = true;
     for (auto& [id, meeting] : meetings_) meeting.collective->Left(rank);
+    requests_.Left(rank);
     EndCollectives();
   }
 }
@@ -390,6 +391,7 @@ void ExchangeThread::Break(const std::string& fault) {
     transfer->FailWith(fault_, ErrorKind::kIo);
   }
   for (Requests::Asking* request : asking) request->FailWith(fault_, ErrorKind::kIo);
+  requests_.Broken(fault_);
 }
 
 }  // namespace plait

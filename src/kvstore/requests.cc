@@ -163,6 +163,14 @@ RequestServer& Requests::ServerOf(int from, uint32_t slot) {
   return *found->second;
 }
 
+void Requests::Left(int from) {
+  for (const auto& [store, server] : servers_) server->OnLeft(from);
+}
+
+void Requests::Broken(const std::string& fault) {
+  for (const auto& [store, server] : servers_) server->OnFault(fault);
+}
+
 char* Requests::Place(int from, const Entry& entry) {
   Check(entry.bytes > 0 && entry.total <= kMostTotal && entry.offset < entry.total &&
             entry.bytes <= entry.total - entry.offset,

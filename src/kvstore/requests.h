@@ -50,6 +50,9 @@ class Requests {
   void Asked(int from, const Entry& entry);  // kPull
   void Refused(const Entry& entry, const std::string& why);
 
+  void Left(int from);
+  void Broken(const std::string& fault);
+
   // Finishes what is over.
   void End();
   bool idle() const { return asking_.empty() && answers_.empty(); }

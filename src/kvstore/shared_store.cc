@@ -3,35 +3,19 @@
 #include "kvstore/shared_store.h"
 
 #include <algorithm>
-#include <cstring>
-#include <functional>
 #include <utility>
 
 #include "base/error.h"
 #include "kvstore/array_work.h"
+#include "kvstore/key_agreement.h"
 #include "kvstore/push_transfer.h"
 
 namespace plait {
 namespace {
 
-constexpr size_t kTextBytes = 256;  // of a description that ranks compare
-
 // Keys in a row are updated together until their parts have so many bytes: one at a
 // time would cost more than the arithmetic, all together would wait for the last.
 constexpr int64_t kUpdateBytes = 1 << 20;
-
-// The same on all ranks, unlike std::hash of other builds.
-int64_t HashOf(const std::string& text) {
-  uint64_t hash = 1469598103934665603u;
-  for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 1099511628211u;
-  return static_cast<int64_t>(hash >> 1);
-}
-
-std::string Description(const Key& key, const NDArray& value) {
-  std::ostringstream text;
-  text << Printed(key) << ": " << Name(value.dtype()) << ' ' << value.shape();
-  return text.str();
-}
 
 }  // namespace
 
@@ -42,74 +26,12 @@ SharedStore::SharedStore(Exchange& exchange)
 
 // ---------------------------------------------------------------- keys
 
-// All ranks throw when they do not start the same keys.
-void SharedStore::Agree(int64_t count, std::span<const std::string> descriptions,
-                        const std::string& wrong) {
-  const auto ranks = static_cast<size_t>(size()), own = static_cast<size_t>(rank());
-  const auto gather = [&](size_t each, const auto& fill) {
-    std::vector<int64_t> all(ranks * each, 0);
-    fill(all.data() + own * each);
-    NDArray x = NDArray::FromHost(all.data(), {static_cast<int64_t>(all.size())},
-                                  DType::kInt64);
-    exchange_.AllReduce(x, "the start of keys");
-    x.CopyToHost(all.data());
-    return all;
-  };
-  std::string all_texts;
-  for (const std::string& text : descriptions) all_texts += text + '\n';
-  const int64_t hash = HashOf(all_texts);
-  const std::vector<int64_t> heads = gather(2, [&](int64_t* head) {
-    head[0] = wrong.empty() ? count : -1;
-    head[1] = hash;
-  });
-  int refuses = -1, differs = -1;
-  for (int r = size() - 1; r >= 0; --r) {
-    const int64_t* head = heads.data() + 2 * r;
-    if (head[0] < 0) refuses = r;
-    if (head[0] != heads[0] || head[1] != heads[1]) differs = r;
-  }
-  if (refuses < 0 && differs < 0) return;
-  // What it is about: of who refuses the reason, else of all the first key that
-  // differs from rank 0's.
-  constexpr size_t kWords = kTextBytes / sizeof(int64_t);
-  const auto texts = [&](const std::string& text) {
-    const std::vector<int64_t> all = gather(kWords, [&](int64_t* words) {
-      std::memcpy(words, text.data(), std::min(text.size(), kTextBytes - 1));
-    });
-    std::vector<std::string> result;
-    for (size_t r = 0; r < ranks; ++r) {
-      result.emplace_back(reinterpret_cast<const char*>(all.data() + r * kWords));
-    }
-    return result;
-  };
-  if (refuses >= 0) {
-    const std::vector<std::string> reasons = texts(wrong);
-    Fail(ErrorKind::kRuntime, "KVStore.init: rank ", refuses,
-         " failed: ", reasons[static_cast<size_t>(refuses)]);
-  }
-  int64_t most = 0;
-  for (int r = 0; r < size(); ++r) most = std::max(most, heads[2 * r]);
-  for (int64_t k = 0; k < most; ++k) {
-    const bool has = k < static_cast<int64_t>(descriptions.size());
-    const std::vector<std::string> all =
-        texts(has ? descriptions[static_cast<size_t>(k)] : "no key");
-    for (int r = 1; r < size(); ++r) {
-      const auto at = static_cast<size_t>(r);
-      Check(all[at] == all[0], "KVStore.init: rank 0 starts ", all[0], " and rank ", r,
-            " starts ", all[at],
-            "; equal keys, shapes and dtypes were expected on all ranks");
-    }
-  }
-  Fail(ErrorKind::kRuntime, "KVStore.init: rank ", differs,
-       " starts other keys than rank 0; equal ones were expected");
-}
-
 void SharedStore::Start(std::span<const Key> keys, std::span<const NDArray> values) {
   std::vector<std::string> descriptions;
   for (size_t i = 0; i < keys.size(); ++i) {
-    descriptions.push_back(Description(keys[i], values[i]));
+    descriptions.push_back(KeyDescription(keys[i], values[i]));
   }
-  Agree(static_cast<int64_t>(keys.size()), descriptions, "");
+  AgreeOnKeys(exchange_, static_cast<int64_t>(keys.size()), descriptions);
   for (size_t i = 0; i < keys.size(); ++i) {
     Entry& entry = Add(keys[i], values[i]);
     CopyArray(values[i], entry.stored);
@@ -137,7 +59,7 @@ void SharedStore::Refuse(const Entries& entries, bool push, const std::string& w
     return;
   }
   try {
-    Agree(-1, {}, why);
+    AgreeOnKeys(exchange_, -1, {}, why);
   } catch (const Error&) {  // the caller throws its own
   }
 }

@@ -38,8 +38,6 @@ class SharedStore : public Store {
                    int priority);
 
  private:
-  void Agree(int64_t count, std::span<const std::string> descriptions,
-             const std::string& wrong);
   void ChooseRanges(Entry& entry);
 
   Exchange& exchange_;

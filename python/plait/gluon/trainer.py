@@ -292,9 +292,7 @@ class Trainer:
                 self._kvstore.push(i, grads, priority=-i)
                 if param._stype == "default":
                     out = param.list_data() if self._update_on_kvstore else grads
-                    self._kvstore.pull(
-                        i, out, priority=-i, ignore_sparse=self._distributed
-                    )
+                    self._kvstore.pull(i, out, priority=-i, ignore_sparse=False)
             elif self._update_on_kvstore:
                 self._kvstore.pushpull(i, grads, out=param.list_data(), priority=-i)
             else:

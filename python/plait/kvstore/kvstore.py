@@ -2,11 +2,11 @@
 
 from .. import _plait
 from .. import optimizer as opt
-from ..error import MXNetTypeError, MXNetValueError, NotYetError, check
+from ..error import MXNetTypeError, MXNetValueError, check
 from ..ndarray import NDArray
 from ..util import atomic_write
 from .base import KVStoreBase, capability_of
-from .sparse_values import SparseValues
+from .sparse_values import SharedRows, SparseValues
 
 # Rules that treat every element of a weight alike: ranks update parts of arrays. The
 # others look at norms or rows, and get whole arrays.
@@ -14,6 +14,8 @@ _ELEMENTWISE = frozenset(
     "sgd nag adam adamw adamax nadam adagrad adadelta rmsprop ftrl ftml signum sgld "
     "dcasgd ccsgd test".split()
 )
+# Rules that treat every row alike: the owner of a row updates it.
+_BY_ROWS = frozenset(["groupadagrad"])
 
 
 def _grouped(updater):
@@ -42,7 +44,8 @@ class KVStore(KVStoreBase):
         self._kind = kind
         shared = "async" if "async" in kind else "sync"
         self._store = _plait.Store(shared if "dist" in kind else "local")
-        self._sparse = SparseValues()
+        several = self._store.size > 1
+        self._sparse = SharedRows(shared) if several else SparseValues()
         self._keys = set()
         self._key_type = None
         self._updater = None
@@ -113,14 +116,9 @@ class KVStore(KVStoreBase):
                 len(arrays),
                 key,
             )
-        sparse = {k for k, a in pairs.items() if a[0].stype != "default"}
-        if sparse and self._store.size > 1:
-            raise NotYetError(
-                "KVStore.%s: row_sparse values among ranks come with a later release"
-                % what
-            )
+        sparse = [k for k, a in pairs.items() if a[0].stype != "default"]
         for key in sparse:
-            if key in self._keys:
+            if key in self._keys and self._store.size == 1:
                 raise MXNetValueError(
                     "KVStore.%s: the key %r is initialized already" % (what, key)
                 )
@@ -143,26 +141,21 @@ class KVStore(KVStoreBase):
     def _push(self, pairs, priority):
         dense = {}
         for key, arrays in pairs.items():
-            if key in self._sparse.values:
-                self._sparse.push(key, arrays, self._updater)
-            elif any(array.stype != "default" for array in arrays):
-                self._push_sparse(key, arrays)
-            else:
-                dense[key] = arrays
+            sparse = any(array.stype != "default" for array in arrays)
+            if key in self._sparse:
+                self._sparse.push(key, arrays, self._updater, priority)
+            elif not (sparse and self._push_sparse(key, arrays, priority)):
+                dense[key] = (
+                    [a.tostype("default") for a in arrays] if sparse else arrays
+                )
         if dense:
+            self._sparse.pushed_dense(dense)
             self._store.push(list(dense), list(dense.values()), priority)
 
-    def _push_sparse(self, key, arrays):
-        """Row_sparse gradients of a dense array."""
-        if self._store.size > 1:
-            raise NotYetError(
-                "KVStore.push: row_sparse values among ranks come with a later release"
-            )
-        values = SparseValues()
-        stored = values.values[key] = self._store.stored(key)
-        values.push(key, arrays, self._updater)
-        if values.values[key] is not stored:
-            values.values[key].tostype("default").copyto(stored)
+    def _push_sparse(self, key, arrays, priority):
+        """Row_sparse gradients of a dense array; whether that is possible."""
+        stored = self._store.stored(key)
+        return self._sparse.push_to_dense(key, arrays, stored, self._updater, priority)
 
     def pull(self, key, out=None, priority=0, ignore_sparse=True):
         """Copies stored values to `out`."""
@@ -171,9 +164,8 @@ class KVStore(KVStoreBase):
         for k, arrays in self._pairs("pull", key, out).items():
             if ignore_sparse:  # as MXNet: sparse arrays go through row_sparse_pull
                 arrays = [a for a in arrays if a.stype == "default"]
-            if k in self._sparse.values:
-                for array in arrays:
-                    self._sparse.values[k].copyto(array)
+            if k in self._sparse:
+                self._sparse.pull(k, arrays, priority)
             elif all(a.stype == "default" for a in arrays):
                 dense[k] = arrays
             else:
@@ -187,14 +179,21 @@ class KVStore(KVStoreBase):
     def pushpull(self, key, value, out=None, priority=0):
         values = self._pairs("pushpull", key, value)
         outs = values if out is None else self._pairs("pushpull", key, out)
-        arrays = [a for pairs in (values, outs) for v in pairs.values() for a in v]
-        if self._sparse.values or any(a.stype != "default" for a in arrays):
-            self._push(values, priority)
-            self.pull(list(outs), list(outs.values()), priority, ignore_sparse=False)
-            return
-        self._store.pushpull(
-            list(values), list(values.values()), [outs[k] for k in values], priority
-        )
+        sparse = [
+            k
+            for k, arrays in values.items()
+            if k in self._sparse
+            or any(a.stype != "default" for a in (*arrays, *outs.get(k, ())))
+        ]
+        for k in sparse:
+            self._push({k: values[k]}, priority)
+            self.pull(k, outs[k], priority, ignore_sparse=False)
+        dense = [k for k in values if k not in sparse]
+        if dense or not values:
+            self._sparse.pushed_dense(dense)
+            self._store.pushpull(
+                dense, [values[k] for k in dense], [outs[k] for k in dense], priority
+            )
 
     def row_sparse_pull(self, key, out=None, priority=0, row_ids=None):
         """Copies the rows `row_ids` of stored row_sparse values to `out`."""
@@ -206,12 +205,12 @@ class KVStore(KVStoreBase):
         rows = self._pairs("row_sparse_pull", key, row_ids)
         for k, arrays in outs.items():
             for array in arrays:
-                if array.stype != "row_sparse" or k not in self._sparse.values:
+                if array.stype != "row_sparse" or not self._sparse.has_rows(k):
                     raise MXNetValueError(
                         "KVStore.row_sparse_pull: the value of %r or its out is not "
                         "row_sparse; expected both to be" % (k,)
                     )
-            self._sparse.rows(k, arrays, rows[k])
+            self._sparse.rows(k, arrays, rows[k], priority)
 
     # What happens to values.
 
@@ -246,10 +245,13 @@ class KVStore(KVStoreBase):
         self._updater = updater
         if updater is None:
             self._store.set_updater(None, False)
+            self._sparse.set_updater(None, True)
             return
         rule = getattr(updater, "optimizer", None)
-        elementwise = type(rule).__name__.lower() in _ELEMENTWISE
+        name = type(rule).__name__.lower()
+        elementwise = name in _ELEMENTWISE
         self._store.set_updater(_grouped(updater), elementwise)
+        self._sparse.set_updater(_grouped(updater), elementwise or name in _BY_ROWS)
 
     def is_capable(self, capability):
         return capability_of(capability) == KVStoreBase.OPTIMIZER

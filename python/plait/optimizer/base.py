@@ -213,6 +213,12 @@ class Optimizer:
         """Whether row_sparse gradients change only their rows: as lazy_update says."""
         return bool(getattr(self, "lazy_update", False))
 
+    def _only_rows(self, weight):
+        """Whether update() with a row_sparse gradient changes its rows only."""
+        return (
+            self._rule is not None and self._has_own("update") and self._is_lazy(weight)
+        )
+
     def _wants_master(self, weight):
         """Whether a weight gets a float32 copy; warns where it had better have one."""
         if weight.dtype != np.float16:

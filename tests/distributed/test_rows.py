@@ -1,0 +1,51 @@
+"""Row_sparse values among ranks, under mpirun."""
+
+import pathlib
+import sys
+
+import pytest
+from jobs import needs_mpi, plait_run
+
+PROGRAM = pathlib.Path(__file__).parent / "rows_program.py"
+PATIENT = {"PLAIT_HEARTBEAT": "60", "OMP_NUM_THREADS": "1"}
+
+
+def check(ranks, *words):
+    result = plait_run(ranks, sys.executable, PROGRAM, *words, **PATIENT)
+    last = [(result.lines(r) or [""])[-1] for r in range(ranks)]
+    assert last == ["ok"] * ranks and result.status == 0, result.text
+
+
+@needs_mpi
+@pytest.mark.parametrize(
+    "name",
+    [
+        "of_values",
+        "in_step",
+        "without_updater",
+        "whole_keys",
+        "embedding_equals_one_process",
+        "sparse_weight_equals_one_process",
+        "asynchronous",
+        "wrong",
+        "leaves",
+        "traffic",
+    ],
+)
+def test_two_ranks_agree(name):
+    check(2, name)
+
+
+@needs_mpi
+@pytest.mark.parametrize(
+    "name",
+    [
+        "in_step",
+        "without_updater",
+        "whole_keys",
+        "embedding_equals_one_process",
+        "asynchronous",
+    ],
+)
+def test_four_ranks_agree(name):
+    check(4, name)
