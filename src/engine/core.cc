@@ -6,6 +6,7 @@
 
 #include "base/blocking.h"
 #include "base/error.h"
+#include "engine/priority.h"
 #include "engine/spin.h"
 #include "engine/var_queue.h"
 
@@ -35,6 +36,11 @@ std::exception_ptr LostInFork(const Operation& op) {
 }
 
 }  // namespace
+
+int& AddedPriority() {
+  thread_local int added = 0;
+  return added;
+}
 
 EngineCore::EngineCore(int64_t run_ahead) : run_ahead_(run_ahead) {
   Check(run_ahead >= 0, "PLAIT_RUN_AHEAD: got ", run_ahead,
@@ -108,7 +114,7 @@ Node* EngineCore::MakeNode(std::unique_ptr<Operation> op, UseList uses) {
   }
   Node* node = pool_.Get();  // nothing below throws
   node->lane = op->lane;
-  node->priority = op->priority;
+  node->priority = op->priority + AddedPriority();
   node->bytes = static_cast<int64_t>(op->bytes);
   node->order = pushes_++;
   node->op = std::move(op);

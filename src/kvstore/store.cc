@@ -7,11 +7,16 @@
 #include <utility>
 
 #include "base/error.h"
+#include "engine/priority.h"
 #include "kvstore/array_work.h"
 
 namespace plait {
 
 namespace {
+
+// What stores ask of the compute lane is short, and transfers wait for it: it comes
+// before what networks ask.
+constexpr int kUrgent = 1 << 20;
 
 std::string Text(const Shape& shape, DType dtype) {
   std::ostringstream text;
@@ -161,6 +166,7 @@ void Store::Init(std::span<const Key> keys, std::span<const NDArray> values) {
 
 void Store::Push(std::span<const Key> keys, std::span<const Replicas> values,
                  int priority) {
+  const ScopedPriority urgent(kUrgent);
   const Entries entries = Checked("push", keys, values, true);
   std::vector<NDArray> merged;
   const bool in_place = updater_ == nullptr && SumsInPlace();
@@ -172,11 +178,13 @@ void Store::Push(std::span<const Key> keys, std::span<const Replicas> values,
 
 void Store::Pull(std::span<const Key> keys, std::span<const Replicas> outs,
                  int priority) {
+  const ScopedPriority urgent(kUrgent);
   Fetch(Checked("pull", keys, outs, false), outs, priority);
 }
 
 void Store::PushPull(std::span<const Key> keys, std::span<const Replicas> values,
                      std::span<const Replicas> outs, int priority) {
+  const ScopedPriority urgent(kUrgent);
   const Entries entries = Checked("pushpull", keys, values, true);
   try {
     Check(keys.size() == outs.size(), "KVStore.pushpull: got ", keys.size(),

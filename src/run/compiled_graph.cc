@@ -249,6 +249,24 @@ void CompiledGraph::ReadSources(Segment& segment) const {
   for (int source : prologue_->sources()) AddOnce(segment.reads, InputBase(source));
 }
 
+// In training others may wait for a segment's gradients, or it for weights that others
+// still change: a segment that is long enough ends when it has written outputs, and
+// before a step that needs an input which it does not need itself.
+bool CompiledGraph::EndsBefore(const Segment& segment, const std::vector<int>& reads,
+                               bool backward) const {
+  constexpr double kLongEnough = 500000;  // nanoseconds
+  if (segment.cost < kLongEnough) return false;
+  const auto is_output = [&](int base) { return base >= OutputBase(0); };
+  if (backward)
+    return std::any_of(segment.writes.begin(), segment.writes.end(), is_output);
+  if (!training()) return false;
+  return std::any_of(reads.begin(), reads.end(), [&](int base) {
+    return base > 0 && !is_output(base) &&
+           std::find(segment.reads.begin(), segment.reads.end(), base) ==
+               segment.reads.end();
+  });
+}
+
 void CompiledGraph::MakeStep(const GraphNode& node, int id, Part& part) {
   Specs in, out;
   for (GraphEntry e : node.inputs) in.push_back(graph_.spec(e));
@@ -297,7 +315,8 @@ void CompiledGraph::MakeStep(const GraphNode& node, int id, Part& part) {
     step.workspace_bytes = workspaces_[id];
   }
   const Lane lane = node.op->IsHost(*node.params) ? Lane::kCallback : Lane::kCompute;
-  if (part.segments.empty() || part.segments.back().lane != lane) {
+  if (part.segments.empty() || part.segments.back().lane != lane ||
+      EndsBefore(part.segments.back(), reads, node.backward)) {
     Segment segment;
     segment.first = segment.last = static_cast<int>(steps_.size());
     segment.lane = lane;

@@ -98,6 +98,8 @@ class CompiledGraph : public RefCounted<CompiledGraph> {
   void NoteWorkspace(const Step& step, size_t bytes) const;
   void NoteRun(const Segment& segment) const;
   void MakeStep(const GraphNode& node, int id, Part& part);
+  bool EndsBefore(const Segment& segment, const std::vector<int>& reads,
+                  bool backward) const;
   int BaseOf(const ValuePlace& place) const;
   int InputBase(int i) const { return 1 + i; }
   // Inputs before these are the caller's.

@@ -262,7 +262,7 @@ void GraphCall::Run(PartName name) {
           op->written.push_back({x.data(), x.dtype(), x.size()});
       }
     }
-    op->bytes += std::exchange(held, 0);
+    if (&segment == &part.segments.back()) op->bytes += held;
     for (const auto& w : op->written)
       op->bytes += static_cast<size_t>(w.size) * SizeOf(w.dtype);
     engine.Push(std::move(op), reads, writes);

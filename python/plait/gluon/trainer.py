@@ -56,7 +56,9 @@ class Trainer:
         compression_params=None,
         update_on_kvstore=None,
     ):
+        layers = params
         if isinstance(params, (dict, ParameterDict)):
+            layers = list(params.values())
             params = [params[key] for key in sorted(params.keys())]
         if not isinstance(params, (list, tuple)):
             raise ValueError(
@@ -72,6 +74,8 @@ class Trainer:
             param._set_trainer(self)
         self._params = list(params)
         self._param2idx = {param.name: i for i, param in enumerate(params)}
+        # As the network uses them: the first layers' weights are needed first.
+        self._by_urgency = [self._param2idx[param.name] for param in layers]
         self._contains_sparse_weight = any(p._stype != "default" for p in params)
         self._contains_sparse_grad = any(p._grad_stype != "default" for p in params)
         self._contexts = self._check_contexts()
@@ -279,7 +283,8 @@ class Trainer:
             return
         together = isinstance(self._kvstore, KVStore)
         indices, gradients, outs = [], [], []
-        for i, param in enumerate(self._params):
+        for i in self._by_urgency if together else range(len(self._params)):
+            param = self._params[i]
             if param.grad_req == "null":
                 continue
             grads = param.list_grad()

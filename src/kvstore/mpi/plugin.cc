@@ -60,9 +60,11 @@ int Await(MPI_Request* request, char* error) {
 // Settings of Open MPI that the user has not made. MPI_Finalize waits inside MPI and
 // must leave the core to others; a fork by a data loader is no reason for a warning.
 // Chunks of 256 KiB go over TCP at once: asking the receiver first costs a round trip
-// through a queue that the other chunks have filled.
+// through a queue that the other chunks have filled. What is more urgent cannot pass
+// what the kernel has taken, which is several megabytes if it is left to choose.
 void Prepare() {
   setenv("OMPI_MCA_btl_tcp_eager_limit", "300000", 0);
+  setenv("OMPI_MCA_btl_tcp_sndbuf", "524288", 0);
   setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
   setenv("OMPI_MCA_mpi_warn_on_fork", "0", 0);
 }
