@@ -1,7 +1,8 @@
 // Vectors of floats from and to bfloat16 in memory, for the Highway target at hand.
 //
 // Included once for each target, after hwy/foreach_target.h. Kernels that are written
-// for both types call Read and Write, which are plain loads and stores of floats.
+// for both types call Read and Write, which are plain loads and stores of
+// what is computed in (float or double).
 
 #if defined(PLAIT_CPU_BFLOAT16_VECTORS_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLAIT_CPU_BFLOAT16_VECTORS_H_
@@ -19,11 +20,13 @@ HWY_BEFORE_NAMESPACE();
 namespace plait::cpu::HWY_NAMESPACE {
 
 template <class D>
-HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> Read(D d, const float* p) {
+HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> Read(D d,
+                                           const hwy::HWY_NAMESPACE::TFromD<D>* p) {
   return hwy::HWY_NAMESPACE::LoadU(d, p);
 }
 template <class D>
-HWY_INLINE void Write(hwy::HWY_NAMESPACE::Vec<D> v, D d, float* p) {
+HWY_INLINE void Write(hwy::HWY_NAMESPACE::Vec<D> v, D d,
+                      hwy::HWY_NAMESPACE::TFromD<D>* p) {
   hwy::HWY_NAMESPACE::StoreU(v, d, p);
 }
 

@@ -178,7 +178,7 @@ void BlockedConvForward(const ConvProblem& p, const BlockedConv& how, const floa
                         Filters w, const ConvFinish& finish, float* y) {
   const bool relu = finish.bounded && finish.low == 0;
   if (how.kind == BlockedConv::kWinograd) {
-    WinogradForward(p, x, w.plain, w.packed, finish.bias, finish.other, relu, y);
+    WinogradForward<float>(p, x, w.plain, w.packed, finish.bias, finish.other, relu, y);
     ConvFinish rest = finish;
     rest.other = nullptr;
     rest.bounded &= !(relu && std::isinf(finish.high));
@@ -204,7 +204,7 @@ void BlockedConvForward(const ConvProblem& p, const BlockedConv& how, const floa
 void BlockedConvBackwardData(const ConvProblem& p, const BlockedConv& how,
                              const float* dy, Filters w, float* dx) {
   if (how.kind == BlockedConv::kWinograd)
-    return WinogradBackwardData(p, dy, w.plain, w.packed, dx);
+    return WinogradBackwardData<float>(p, dy, w.plain, w.packed, dx);
   const Packed packed(p, ConvPass::kBackwardData, how, w);
   if (how.kind == BlockedConv::kPixels)
     return PixelConv(p, ConvPass::kBackwardData, dy, packed.data(), {}, dx);
@@ -218,7 +218,7 @@ void BlockedConvBackwardData(const ConvProblem& p, const BlockedConv& how,
 void BlockedConvBackwardWeight(const ConvProblem& p, const BlockedConv& how,
                                const float* x, const float* dy, float* dweight) {
   if (how.kind == BlockedConv::kWinograd)
-    return WinogradBackwardWeight(p, x, dy, dweight, nullptr);
+    return WinogradBackwardWeight<float>(p, x, dy, dweight, nullptr);
   ConvLayouts layouts = LayoutsOf(p, ConvPass::kBackwardWeight);
   layouts.weight = {};  // the result is plain
   const int64_t size = p.out_channels * (p.in_channels / p.groups) * p.KernelSize();

@@ -22,10 +22,10 @@ namespace {
 template <typename T>
 constexpr bool kHalf = !std::is_arithmetic_v<T>;
 
-// Types that oneDNN takes as they are; Float16 goes there by way of float.
+// Types that a chosen kernel takes as they are; Float16 goes there by way of float.
 template <typename T>
 [[maybe_unused]] constexpr bool kDirect =
-    std::is_same_v<T, float> || std::is_same_v<T, Bfloat16>;
+    std::is_arithmetic_v<T> || std::is_same_v<T, Bfloat16>;
 
 // Elements of float copies that a half convolution works on at a time.
 constexpr int64_t kFloatElements = 1 << 22;
@@ -251,10 +251,10 @@ void ConvForward(const ConvProblem& p, const T* x, const T* weight, const T* bia
   if (Empty(p)) return FillBias(p, bias, relu, y);
   if constexpr (kDirect<T>) {
     const ConvAlgorithm chosen = ChooseConv<T>(p, ConvPass::kForward, algorithm);
-    if constexpr (std::is_same_v<T, float>) {
+    if constexpr (std::is_arithmetic_v<T>) {
       if (chosen == ConvAlgorithm::kWinograd) {
-        return WinogradForward(p, x, weight, nullptr, bias, nullptr, relu, y,
-                               ImageLayout::kPlain);
+        return WinogradForward<T>(p, x, weight, nullptr, bias, nullptr, relu, y,
+                                  ImageLayout::kPlain);
       }
     }
 #ifdef PLAIT_USE_ONEDNN
@@ -283,9 +283,9 @@ void ConvBackwardData(const ConvProblem& p, const T* dy, const T* weight, T* dx,
   }
   if constexpr (kDirect<T>) {
     const ConvAlgorithm chosen = ChooseConv<T>(p, ConvPass::kBackwardData, algorithm);
-    if constexpr (std::is_same_v<T, float>) {
+    if constexpr (std::is_arithmetic_v<T>) {
       if (chosen == ConvAlgorithm::kWinograd) {
-        return WinogradBackwardData(p, dy, weight, nullptr, dx, ImageLayout::kPlain);
+        return WinogradBackwardData<T>(p, dy, weight, nullptr, dx, ImageLayout::kPlain);
       }
     }
 #ifdef PLAIT_USE_ONEDNN
@@ -312,7 +312,7 @@ void ConvBackwardWeight(const ConvProblem& p, const T* x, const T* dy, T* dweigh
   if (Empty(p)) return EmptyBackwardWeight(p, dy, dweight, dbias);
   if constexpr (kDirect<T>) {
     const ConvAlgorithm chosen = ChooseConv<T>(p, ConvPass::kBackwardWeight, algorithm);
-    if constexpr (std::is_same_v<T, float>) {
+    if constexpr (std::is_arithmetic_v<T>) {
       if (chosen == ConvAlgorithm::kWinograd) {
         return WinogradBackwardWeight(p, x, dy, dweight, dbias, ImageLayout::kPlain);
       }

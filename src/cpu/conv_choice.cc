@@ -189,16 +189,13 @@ ConvAlgorithm ChooseConv(const ConvProblem& p, ConvPass pass, ConvAlgorithm aske
   // Of here on kAuto means the rules.
   if (asked == ConvAlgorithm::kMeasured || asked == ConvAlgorithm::kByRules)
     asked = ConvAlgorithm::kAuto;
-  if constexpr (!std::is_same_v<T, double>) {
-    if (p.Work() == 0) return ConvAlgorithm::kGemm;
-    if (ChoosesWinograd<T>(p, pass, asked)) return ConvAlgorithm::kWinograd;
+  if (p.Work() == 0) return ConvAlgorithm::kGemm;
+  if (ChoosesWinograd<T>(p, pass, asked)) return ConvAlgorithm::kWinograd;
 #ifdef PLAIT_USE_ONEDNN
+  if constexpr (!std::is_same_v<T, double>) {
     if (ChoosesDirect<T>(p, pass, asked)) return ConvAlgorithm::kDirect;
-#endif
   }
-  (void)p;
-  (void)pass;
-  (void)asked;
+#endif
   return ConvAlgorithm::kGemm;
 }
 

@@ -186,6 +186,8 @@ void PackHalfFilters(const ConvProblem& p, ConvPass pass, const HalfConv& how,
                            onednn::PreferredLayouts(p, kType, pass, kDirect).weight,
                            kType, packed);
   }
+  if (how.kind == HalfConv::kWinograd)
+    return WinogradFilters(p, pass, weight, reinterpret_cast<float*>(packed));
   const Widened floats(weight, WeightSize(p));
   PackFilters(p, pass, how.wide, floats.data(), reinterpret_cast<float*>(packed));
 }
@@ -196,9 +198,8 @@ void HalfConvForward(const ConvProblem& p, const HalfConv& how, const Bfloat16* 
   const Widened bias(how.kind == HalfConv::kOneDnn ? nullptr : finish.bias,
                      p.out_channels);
   if (how.kind == HalfConv::kWinograd) {
-    const Widened weight(w.packed ? nullptr : w.plain, WeightSize(p));
-    WinogradForward(p, x, weight.data(), AsFloats(w.packed), bias.data(), finish.other,
-                    relu, y);
+    WinogradForward<Bfloat16>(p, x, w.plain, AsFloats(w.packed), bias.data(),
+                              finish.other, relu, y);
     HalfFinish rest = finish;
     rest.other = nullptr;
     rest.bounded &= !relu;
@@ -242,10 +243,8 @@ void HalfConvForward(const ConvProblem& p, const HalfConv& how, const Bfloat16* 
 void HalfConvBackwardData(const ConvProblem& p, const HalfConv& how, const Bfloat16* dy,
                           HalfFilters w, Bfloat16* dx) {
   constexpr ConvPass kPass = ConvPass::kBackwardData;
-  if (how.kind == HalfConv::kWinograd) {
-    const Widened weight(w.packed ? nullptr : w.plain, WeightSize(p));
-    return WinogradBackwardData(p, dy, weight.data(), AsFloats(w.packed), dx);
-  }
+  if (how.kind == HalfConv::kWinograd)
+    return WinogradBackwardData<Bfloat16>(p, dy, w.plain, AsFloats(w.packed), dx);
   const Packed packed(p, kPass, how, w);
   if (how.kind == HalfConv::kPixels)
     return HalfPixelConv(p, kPass, dy, packed.data(), {}, nullptr, dx);
@@ -281,12 +280,10 @@ void HalfConvBackwardWeight(const ConvProblem& p, const HalfConv& how,
     return onednn::ConvBackwardWeight(p, kType, kDirect, layouts, x, dy, dweight,
                                       nullptr);
   }
+  if (how.kind == HalfConv::kWinograd)
+    return WinogradBackwardWeight<Bfloat16>(p, x, dy, dweight, nullptr);
   const Scratch sums(Scratch::Bytes<float>(2 * size));
   float *const sum = sums.As<float>(), *const one = sum + size;
-  if (how.kind == HalfConv::kWinograd) {
-    WinogradBackwardWeight(p, x, dy, sum);
-    return ConvertAll(sum, dweight, size);
-  }
   std::fill_n(sum, size, 0.0f);
   InParts(p, how.plain_x, sizeof(float),
           [&](const ConvProblem& part, int64_t xs, int64_t ys) {

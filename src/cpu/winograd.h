@@ -1,7 +1,9 @@
-// Winograd's convolution F(4 x 4, 3 x 3) on blocked activations, in float32.
+// Winograd's convolution F(4 x 4, 3 x 3), in float32 or float64.
 //
-// Blocked activations are arrays (batch, blocks, height, width, b) where b =
-// FloatLanes() channels lie side by side and blocks = ceil(channels / b). Channels
+// T is float, double or Bfloat16; what is bfloat16 is computed in float32, and each
+// element of a result is rounded once. Blocked activations are arrays (batch, blocks,
+// height, width, b) where b = FloatLanes() channels lie side by side (with double half
+// as many) and blocks = ceil(channels / b). Channels
 // beyond the last one must be zero in what is read here, and are zero in what is
 // written. Filters and their gradients are plain (out, in, 3, 3).
 //
@@ -18,6 +20,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "base/dtype.h"
 #include "cpu/blocked.h"
@@ -26,8 +29,12 @@
 namespace plait::cpu {
 
 // kPlain: (batch, channels, height, width), blocked in the caches on the way.
-// kHalf: blocked, in bfloat16; it is computed in float32 all the same.
-enum class ImageLayout : uint8_t { kBlocked, kPlain, kHalf };
+// Bfloat16 has to be blocked.
+enum class ImageLayout : uint8_t { kBlocked, kPlain };
+
+// What is computed in.
+template <typename T>
+using WinogradSum = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
 // Whether the functions below take it: two spatial axes, filters of 3 x 3, stride and
 // dilation 1, one group, 0 to 2 pixels of padding on each side, and no size that is 0.
@@ -40,6 +47,8 @@ bool HasWinograd(const ConvProblem& p);
 size_t WinogradFilterBytes(const ConvProblem& p, ConvPass pass);
 void WinogradFilters(const ConvProblem& p, ConvPass pass, const float* weight,
                      float* u);
+void WinogradFilters(const ConvProblem& p, ConvPass pass, const Bfloat16* weight,
+                     float* u);
 
 // y = relu(convolution of x + bias + sum). `u` is what WinogradFilters made of the
 // weight for this pass, or nullptr; then the weight is transformed here, where there
@@ -47,29 +56,21 @@ void WinogradFilters(const ConvProblem& p, ConvPass pass, const float* weight,
 // bias (out_channels, plain) and sum (like y, may be y itself) may be nullptr; relu is
 // applied when asked for, and keeps NaN. `layout` is that of x and y; plain images take
 // no sum.
-void WinogradForward(const ConvProblem& p, const float* x, const float* weight,
-                     const float* u, const float* bias, const float* sum, bool relu,
-                     float* y, ImageLayout layout = ImageLayout::kBlocked);
+template <typename T>
+void WinogradForward(const ConvProblem& p, const T* x, const T* weight,
+                     const WinogradSum<T>* u, const WinogradSum<T>* bias, const T* sum,
+                     bool relu, T* y, ImageLayout layout = ImageLayout::kBlocked);
 
 // Overwrites dx; weight and `u` as above.
-void WinogradBackwardData(const ConvProblem& p, const float* dy, const float* weight,
-                          const float* u, float* dx,
+template <typename T>
+void WinogradBackwardData(const ConvProblem& p, const T* dy, const T* weight,
+                          const WinogradSum<T>* u, T* dx,
                           ImageLayout layout = ImageLayout::kBlocked);
 
 // Overwrites dweight and, unless it is nullptr, dbias (both plain).
-void WinogradBackwardWeight(const ConvProblem& p, const float* x, const float* dy,
-                            float* dweight, float* dbias,
-                            ImageLayout layout = ImageLayout::kBlocked);
-
-// The same of blocked images in bfloat16. Filters, bias and gradients of filters are
-// float32. Each pixel of y is rounded once.
-void WinogradForward(const ConvProblem& p, const Bfloat16* x, const float* weight,
-                     const float* u, const float* bias, const Bfloat16* sum, bool relu,
-                     Bfloat16* y);
-void WinogradBackwardData(const ConvProblem& p, const Bfloat16* dy, const float* weight,
-                          const float* u, Bfloat16* dx);
-void WinogradBackwardWeight(const ConvProblem& p, const Bfloat16* x, const Bfloat16* dy,
-                            float* dweight);
+template <typename T>
+void WinogradBackwardWeight(const ConvProblem& p, const T* x, const T* dy, T* dweight,
+                            T* dbias, ImageLayout layout = ImageLayout::kBlocked);
 
 }  // namespace plait::cpu
 

@@ -12,6 +12,7 @@
 #include "cpu/simd/targets.h"
 #include "hwy/foreach_target.h"
 //
+#include "cpu/bfloat16_vectors.h"
 #include "cpu/gemm_pack.h"
 #include "cpu/winograd_filters.h"
 #include "cpu/winograd_transform.h"
@@ -35,61 +36,102 @@ struct FilterView {
   bool rotated;
 };
 
+// The taps of `no` outputs and `ni` inputs, a vector of outputs for each.
+template <typename F>
+void PackTaps(const FilterView& f, const F* weight, int64_t ni, int64_t no, F* taps) {
+  if (f.in_stride == kTaps) {
+    Pack(Operand<F>{weight, f.out_stride, 1}, no, ni * kTaps, kBlock<F>, taps);
+    return;
+  }
+  for (int64_t i = 0; i < ni; ++i) {
+    Pack(Operand<F>{weight + i * f.in_stride, f.out_stride, 1}, no, kTaps, kBlock<F>,
+         taps + i * kTaps * kBlock<F>);
+  }
+}
+// The same of bfloat16, by way of a copy where one side's taps lie together.
+void PackTaps(FilterView f, const Bfloat16* weight, int64_t ni, int64_t no,
+              float* taps) {
+  constexpr int64_t kB = kBlock<float>;
+  HWY_ALIGN float wide[kTaps * kB * kB];
+  const bool by_out = f.in_stride == kTaps;
+  const int64_t runs = by_out ? no : ni, size = (by_out ? ni : no) * kTaps;
+  for (int64_t r = 0; r < runs; ++r) {
+    const Bfloat16* from = weight + r * (by_out ? f.out_stride : f.in_stride);
+    float* const to = wide + r * kTaps * kB;
+    int64_t i = 0;
+    for (; i + kB <= size; i += kB)
+      hn::StoreU(cpu::HWY_NAMESPACE::Read(Tag<float>(), from + i), Tag<float>(),
+                 to + i);
+    for (; i < size; ++i) to[i] = static_cast<float>(from[i]);
+  }
+  (by_out ? f.out_stride : f.in_stride) = kTaps * kB;
+  PackTaps<float>(f, wide, ni, no, taps);
+}
+
 // The filters of one block of `in` and one of `out`, of which `ni` and `no` channels
 // exist. `taps` has room for kTaps * kBlock * kBlock values.
-HWY_NOINLINE void FilterBlock(const FilterView& f, const float* weight, int64_t ni,
-                              int64_t no, float* taps, float* to, int64_t width,
+template <typename F, typename W>
+HWY_NOINLINE void FilterBlock(const FilterView& f, const W* weight, int64_t ni,
+                              int64_t no, F* taps, F* to, int64_t width,
                               int64_t stride) {
-  if (f.in_stride == kTaps) {
-    Pack(Operand<float>{weight, f.out_stride, 1}, no, ni * kTaps, kBlock, taps);
-  } else {
-    for (int64_t i = 0; i < ni; ++i) {
-      Pack(Operand<float>{weight + i * f.in_stride, f.out_stride, 1}, no, kTaps, kBlock,
-           taps + i * kTaps * kBlock);
-    }
-  }
-  std::fill(taps + ni * kTaps * kBlock, taps + kTaps * kBlock * kBlock, 0.0f);
-  for (int64_t i = 0; i < kBlock; ++i) {
-    const float* g = taps + i * kTaps * kBlock;
+  constexpr int64_t kB = kBlock<F>;
+  PackTaps(f, weight, ni, no, taps);
+  std::fill(taps + ni * kTaps * kB, taps + kTaps * kB * kB, F(0));
+  for (int64_t i = 0; i < kB; ++i) {
+    const F* g = taps + i * kTaps * kB;
     if (f.rotated) {
-      FilterTile(g + 8 * kBlock, -kBlock, to + i * width, stride);
+      FilterTile<F>(g + 8 * kB, -kB, to + i * width, stride);
     } else {
-      FilterTile(g, kBlock, to + i * width, stride);
+      FilterTile<F>(g, kB, to + i * width, stride);
     }
   }
 }
 
-void TransformFilters(const ConvProblem& p, ConvPass pass, const float* weight,
-                      int64_t first_block, int64_t last_block, float* u) {
+template <typename F, typename W>
+void TransformFilters(const ConvProblem& p, ConvPass pass, const W* weight,
+                      int64_t first_block, int64_t last_block, F* u) {
+  constexpr int64_t kB = kBlock<F>;
   const WinogradPass sizes(p, pass);
-  const WinogradFilterPlan plan(kBlock, sizes.in, sizes.out);
+  const WinogradFilterPlan plan(kB, sizes.in, sizes.out);
   const FilterView f(p, pass);
   const int64_t n = (last_block - first_block) * plan.in_blocks;
   ParallelFor(n, 4, [&](int64_t first, int64_t last) {
-    HWY_ALIGN float taps[kTaps * kBlock * kBlock];
+    HWY_ALIGN F taps[kTaps * kB * kB];
     for (int64_t t = first; t < last; ++t) {
       const int64_t ob = first_block + t / plan.in_blocks, ib = t % plan.in_blocks;
-      const int64_t panel = ob / 2, width = plan.Vecs(panel) * kBlock;
-      float* const to = u + plan.PanelOffset(panel) - plan.PanelOffset(first_block / 2);
-      FilterBlock(f, weight + ob * kBlock * f.out_stride + ib * kBlock * f.in_stride,
-                  std::min(kBlock, sizes.in - ib * kBlock),
-                  std::min(kBlock, sizes.out - ob * kBlock), taps,
-                  to + ib * kBlock * width + ob % 2 * kBlock, width,
-                  plan.MatrixStride(panel));
+      const int64_t panel = ob / 2, width = plan.Vecs(panel) * kB;
+      F* const to = u + plan.PanelOffset(panel) - plan.PanelOffset(first_block / 2);
+      FilterBlock<F>(
+          f, weight + ob * kB * f.out_stride + ib * kB * f.in_stride,
+          std::min(kB, sizes.in - ib * kB), std::min(kB, sizes.out - ob * kB), taps,
+          to + ib * kB * width + ob % 2 * kB, width, plan.MatrixStride(panel));
     }
   });
 }
 
+template void TransformFilters(const ConvProblem&, ConvPass, const float*, int64_t,
+                               int64_t, float*);
+template void TransformFilters(const ConvProblem&, ConvPass, const Bfloat16*, int64_t,
+                               int64_t, float*);
+template void TransformFilters(const ConvProblem&, ConvPass, const double*, int64_t,
+                               int64_t, double*);
+
 }  // namespace winograd
 
-void WinogradFilters(const ConvProblem& p, ConvPass pass, const float* weight,
+void WinogradFilters(const ConvProblem& p, ConvPass pass, const void* weight, bool half,
                      float* u) {
   const WinogradPass sizes(p, pass);
-  const WinogradFilterPlan plan(winograd::kBlock, sizes.in, sizes.out);
-  winograd::TransformFilters(p, pass, weight, 0, plan.out_blocks, u);
+  const WinogradFilterPlan plan(winograd::kBlock<float>, sizes.in, sizes.out);
+  if (half) {
+    winograd::TransformFilters(p, pass, static_cast<const Bfloat16*>(weight), 0,
+                               plan.out_blocks, u);
+  } else {
+    winograd::TransformFilters(p, pass, static_cast<const float*>(weight), 0,
+                               plan.out_blocks, u);
+  }
 }
 int64_t FloatLanes() {
-  return winograd::kBlock;
+  return winograd::kBlock<float>;
 }
 
 }  // namespace HWY_NAMESPACE
@@ -105,8 +147,9 @@ HWY_EXPORT(WinogradFilters);
 int64_t Block() {
   return HWY_DYNAMIC_DISPATCH(FloatLanes)();
 }
-void Filters(const ConvProblem& p, ConvPass pass, const float* weight, float* u) {
-  HWY_DYNAMIC_DISPATCH(WinogradFilters)(p, pass, weight, u);
+void Filters(const ConvProblem& p, ConvPass pass, const void* weight, bool half,
+             float* u) {
+  HWY_DYNAMIC_DISPATCH(WinogradFilters)(p, pass, weight, half, u);
 }
 
 }  // namespace kernel
@@ -135,7 +178,12 @@ size_t WinogradFilterBytes(const ConvProblem& p, ConvPass pass) {
 
 void WinogradFilters(const ConvProblem& p, ConvPass pass, const float* weight,
                      float* u) {
-  kernel::Filters(p, pass, weight, u);
+  kernel::Filters(p, pass, weight, false, u);
+}
+
+void WinogradFilters(const ConvProblem& p, ConvPass pass, const Bfloat16* weight,
+                     float* u) {
+  kernel::Filters(p, pass, weight, true, u);
 }
 
 }  // namespace plait::cpu

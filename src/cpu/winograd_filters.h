@@ -21,8 +21,10 @@ namespace winograd {
 
 // The filters of the blocks [first, last) of outputs, which begin a panel of the
 // WinogradFilterPlan; `u` is where that panel begins.
-void TransformFilters(const ConvProblem& p, ConvPass pass, const float* weight,
-                      int64_t first, int64_t last, float* u);
+// F, W: float and float or bfloat16, or double and double.
+template <typename F, typename W>
+void TransformFilters(const ConvProblem& p, ConvPass pass, const W* weight,
+                      int64_t first, int64_t last, F* u);
 
 }  // namespace winograd
 }  // namespace HWY_NAMESPACE

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "cpu/bfloat16_vectors.h"
 #include "cpu/gemm_pack.h"
@@ -26,23 +27,25 @@ namespace winograd {
 
 // 36 matrices of vectors, one for each point. An odd number of vectors lies between
 // two: a tile's 36 values would share lines of the caches otherwise.
+template <typename F>
 struct Values {
-  static int64_t Stride(int64_t vecs) { return (vecs | 1) * kBlock; }
+  static int64_t Stride(int64_t vecs) { return (vecs | 1) * kBlock<F>; }
   static int64_t Size(int64_t vecs) { return kPoints * Stride(vecs); }
-  float* data;
+  F* data;
   int64_t stride;
 };
 
-// Images as a pass reads them.
+// Images as a pass reads them: S is F, or bfloat16 where F is float.
+template <typename F, typename S>
 struct Images {
-  const void* data;
+  const S* data;
   int64_t channels, h, w;
   ImageLayout layout;
-  int64_t Blocks() const { return CeilDiv(channels, kBlock); }
+  int64_t Blocks() const { return CeilDiv(channels, kBlock<F>); }
   // The block's plane of image n; of plain images that of the block's first channel.
   int64_t Plane(int64_t n, int64_t block) const {
-    return layout == ImageLayout::kPlain ? (n * channels + block * kBlock) * h * w
-                                         : (n * Blocks() + block) * h * w * kBlock;
+    return layout == ImageLayout::kPlain ? (n * channels + block * kBlock<F>)*h * w
+                                         : (n * Blocks() + block) * h * w * kBlock<F>;
   }
 };
 
@@ -51,47 +54,44 @@ constexpr int64_t kRun = 12;
 constexpr int64_t kRunPixels = kIn * (kRun * kOut + kIn - kOut);
 
 // Where the pixels of a run of tiles are, from the first tile's first one on.
+template <typename S>
 struct RunPixels {
-  const float* data;
+  const S* data;
   int64_t row;
 };
 
-// Images that are not blocked floats become that here, `rows` x `columns` pixels from
-// (top, left) on as far as they exist, into `buffer`.
-inline RunPixels FindRun(const Images& x, int64_t n, int64_t block, int64_t top,
-                         int64_t left, int64_t rows, int64_t columns, float* buffer) {
-  const int64_t at = x.Plane(n, block);
-  const float* plane = static_cast<const float*>(x.data) + at;
-  if (x.layout == ImageLayout::kBlocked)
-    return {plane + (top * x.w + left) * kBlock, x.w * kBlock};
-  const int64_t c0 = std::max<int64_t>(0, -left), c1 = std::min(columns, x.w - left);
-  const int64_t channels = std::min(kBlock, x.channels - block * kBlock);
-  const int64_t r1 = std::min(rows, x.h - top);
-  for (int64_t r = std::max<int64_t>(0, -top); c0 < c1 && r < r1; ++r) {
-    if (x.layout == ImageLayout::kHalf) {
-      const Bfloat16* from =
-          static_cast<const Bfloat16*>(x.data) + at + ((top + r) * x.w + left) * kBlock;
-      for (int64_t c = c0; c < c1; ++c) {
-        hn::StoreU(cpu::HWY_NAMESPACE::Read(Tag(), from + c * kBlock), Tag(),
-                   buffer + (r * columns + c) * kBlock);
+// Images that are not blocked become that here, `rows` x `columns` pixels from (top,
+// left) on as far as they exist, into `buffer`.
+template <typename F, typename S>
+inline RunPixels<S> FindRun(const Images<F, S>& x, int64_t n, int64_t block,
+                            int64_t top, int64_t left, int64_t rows, int64_t columns,
+                            F* buffer) {
+  const S* plane = x.data + x.Plane(n, block);
+  if constexpr (std::is_same_v<F, S>) {
+    if (x.layout == ImageLayout::kPlain) {
+      const int64_t c0 = std::max<int64_t>(0, -left),
+                    c1 = std::min(columns, x.w - left);
+      const int64_t channels = std::min(kBlock<F>, x.channels - block * kBlock<F>);
+      const int64_t r1 = std::min(rows, x.h - top);
+      for (int64_t r = std::max<int64_t>(0, -top); c0 < c1 && r < r1; ++r) {
+        Pack(Operand<F>{plane + (top + r) * x.w + left + c0, x.h * x.w, 1}, channels,
+             c1 - c0, kBlock<F>, buffer + (r * columns + c0) * kBlock<F>);
       }
-      continue;
+      return {buffer, columns * kBlock<F>};
     }
-    Pack(Operand<float>{plane + (top + r) * x.w + left + c0, x.h * x.w, 1}, channels,
-         c1 - c0, kBlock, buffer + (r * columns + c0) * kBlock);
   }
-  return {buffer, columns * kBlock};
+  return {plane + (top * x.w + left) * kBlock<F>, x.w * kBlock<F>};
 }
 
-// to[p * width + i] = from[i * kBlock + p] for i < n and p < k.
-inline void Transpose(const float* from, int64_t n, int64_t k, int64_t width,
-                      float* to) {
+// to[p * width + i] = from[i * kBlock<F> + p] for i < n and p < k.
+template <typename F>
+void Transpose(const F* from, int64_t n, int64_t k, int64_t width, F* to) {
   int64_t i = 0;
 #if HWY_TARGET != HWY_SCALAR
-  i = TransposeRows(Tag(), from, kBlock, n, k, width, to);
+  i = TransposeRows(Tag<F>(), from, kBlock<F>, n, k, width, to);
 #endif
   for (int64_t p = 0; p < k; ++p) {
-    for (int64_t r = i; r < n; ++r) to[p * width + r] = from[r * kBlock + p];
+    for (int64_t r = i; r < n; ++r) to[p * width + r] = from[r * kBlock<F> + p];
   }
 }
 
@@ -108,49 +108,52 @@ HWY_INLINE void ForEachRun(const WinogradPass& p, int64_t first, int64_t n, F&& 
 
 // The values of `n` tiles from the number `first` on of one block of channels: those of
 // a point side by side at `to`, the points' `stride` apart.
-HWY_NOINLINE inline void GatherData(const WinogradPass& p, const Images& x,
-                                    int64_t block, int64_t first, int64_t n, float* to,
-                                    int64_t stride) {
-  HWY_ALIGN float buffer[kRunPixels * kBlock];
+template <typename F, typename S>
+HWY_NOINLINE void GatherData(const WinogradPass& p, const Images<F, S>& x,
+                             int64_t block, int64_t first, int64_t n, F* to,
+                             int64_t stride) {
+  HWY_ALIGN F buffer[kRunPixels * kBlock<F>];
   ForEachRun(p, first, n, [&](const WinogradTile& tile, int64_t, int64_t run) HWY_ATTR {
     const int64_t top = tile.y * kOut - p.pad_h;
     int64_t left = tile.x * kOut - p.pad_w;
-    const RunPixels pixels =
+    const RunPixels<S> pixels =
         FindRun(x, tile.n, block, top, left, kIn, run * kOut + kIn - kOut, buffer);
-    const float* from = pixels.data;
+    const S* from = pixels.data;
     for (int64_t t = 0; t < run; ++t) {
-      Pixels in;
+      Pixels<S> in;
       for (int64_t k = 0; k < kIn; ++k) {
         in.row[k] = top + k >= 0 && top + k < x.h ? from + k * pixels.row : nullptr;
       }
       in.first = static_cast<int>(std::max<int64_t>(0, -left));
       in.last = static_cast<int>(std::min<int64_t>(kIn, x.w - left));
       if (top >= 0 && left >= 0 && top + kIn <= x.h && left + kIn <= x.w) {
-        DataTile<true>(in, to, stride);
+        DataTile<F, S, true>(in, to, stride);
       } else {
-        DataTile<false>(in, to, stride);
+        DataTile<F, S, false>(in, to, stride);
       }
       left += kOut;
-      from += kOut * kBlock;
-      to += kBlock;
+      from += kOut * kBlock<F>;
+      to += kBlock<F>;
     }
   });
 }
 
 // The same of dy. Writes the sums of dy's channels to `sums`.
-HWY_NOINLINE inline void GatherGradient(const WinogradPass& p, const Images& dy,
-                                        int64_t block, int64_t first, int64_t n,
-                                        float* to, int64_t stride, float* sums) {
-  HWY_ALIGN float buffer[kRunPixels * kBlock];
-  const Tag d;
-  V sum = hn::Zero(d);
+template <typename F, typename S>
+HWY_NOINLINE void GatherGradient(const WinogradPass& p, const Images<F, S>& dy,
+                                 int64_t block, int64_t first, int64_t n, F* to,
+                                 int64_t stride, F* sums) {
+  HWY_ALIGN F buffer[kRunPixels * kBlock<F>];
+  const Tag<F> d;
+  V<F> sum = hn::Zero(d);
   ForEachRun(p, first, n, [&](const WinogradTile& tile, int64_t, int64_t run) HWY_ATTR {
     const int64_t top = tile.y * kOut, left = tile.x * kOut;
-    const RunPixels pixels =
+    const RunPixels<S> pixels =
         FindRun(dy, tile.n, block, top, left, kOut, run * kOut, buffer);
-    for (int64_t t = 0; t < run; ++t, to += kBlock) {
-      sum = hn::Add(sum, GradientTile(pixels.data + t * kOut * kBlock, pixels.row,
-                                      dy.h - top, dy.w - left - t * kOut, to, stride));
+    for (int64_t t = 0; t < run; ++t, to += kBlock<F>) {
+      sum =
+          hn::Add(sum, GradientTile<F>(pixels.data + t * kOut * kBlock<F>, pixels.row,
+                                       dy.h - top, dy.w - left - t * kOut, to, stride));
     }
   });
   hn::StoreU(sum, d, sums);

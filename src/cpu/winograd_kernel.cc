@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "base/parallel.h"
 #include "cpu/scratch.h"
@@ -35,62 +36,65 @@ constexpr int64_t kManyFilters = 1 << 20;
 constexpr int64_t kLargeResult = 1 << 22;
 
 // What becomes of the pixels of a block of channels.
+template <typename F, typename S>
 struct Finish {
-  const float* bias;  // of the block
-  const float* sum;   // as y, or nullptr
+  const F* bias;  // of the block
+  const S* sum;   // as y, or nullptr
   bool relu;
   bool stream;       // past the caches; y is aligned
   int64_t channels;  // that exist in the block
 };
 
 // Writes the tile's rows and columns of y that exist; y's rows are `row` values apart.
-HWY_NOINLINE void FinishTile(const float* m, int64_t stride, const Finish& f,
-                             int64_t rows, int64_t columns, float* y, int64_t row) {
-  const Tag d;
-  const V zero = hn::Zero(d), bias = hn::LoadU(d, f.bias);
+template <typename F, typename S>
+HWY_NOINLINE void FinishTile(const F* m, int64_t stride, const Finish<F, S>& f,
+                             int64_t rows, int64_t columns, S* y, int64_t row) {
+  const Tag<F> d;
+  const V<F> zero = hn::Zero(d), bias = hn::LoadU(d, f.bias);
   const auto mask = hn::FirstN(d, static_cast<size_t>(f.channels));
-  const float* sum = f.sum;
+  const S* sum = f.sum;
   const bool relu = f.relu, stream = f.stream;
-  ResultTile(m, stride, [&](int i, int j, V v) HWY_ATTR {
+  ResultTile<F>(m, stride, [&](int i, int j, V<F> v) HWY_ATTR {
     if (i >= rows || j >= columns) return;
-    const int64_t at = i * row + j * kBlock;
+    const int64_t at = i * row + j * kBlock<F>;
     v = hn::Add(v, bias);
-    if (sum != nullptr) v = hn::Add(v, hn::LoadU(d, sum + at));
+    if (sum != nullptr) v = hn::Add(v, cpu::HWY_NAMESPACE::Read(d, sum + at));
     // Max would lose a NaN; the select keeps it.
     if (relu) v = hn::IfThenElse(hn::Lt(v, zero), zero, v);
     v = hn::IfThenElseZero(mask, v);
-    if (stream) {
-      hn::Stream(v, d, y + at);
-    } else {
-      hn::StoreU(v, d, y + at);
+    if constexpr (std::is_same_v<F, S>) {
+      if (stream) return hn::Stream(v, d, y + at);
     }
+    cpu::HWY_NAMESPACE::Write(v, d, y + at);
   });
 }
 
+// F: what is computed in. S: of images and filters; F, or bfloat16 where F is float.
+template <typename F, typename S>
 class Convolution {
  public:
-  explicit Convolution(const WinogradCall& c)
-      : c_(c), p_(c.problem, c.kind), plan_(kBlock, p_.in, p_.out), u_(c.u) {
-    const int64_t size = p_.batch * plan_.out_blocks * p_.out_h * p_.out_w * kBlock;
-    stream_ = c.layout == ImageLayout::kBlocked && size >= kLargeResult &&
-              reinterpret_cast<uintptr_t>(c.y) % (kBlock * sizeof(float)) == 0;
+  explicit Convolution(const WinogradCall<F, S>& c)
+      : c_(c), p_(c.problem, c.kind), plan_(kB, p_.in, p_.out), u_(c.u) {
+    const int64_t size = p_.batch * plan_.out_blocks * p_.out_h * p_.out_w * kB;
+    stream_ = std::is_same_v<F, S> && c.layout == ImageLayout::kBlocked &&
+              size >= kLargeResult &&
+              reinterpret_cast<uintptr_t>(c.y) % (kB * sizeof(F)) == 0;
   }
 
   void Run() {
-    const Scratch bias(Scratch::Bytes<float>(plan_.out_blocks * kBlock));
-    bias_ = bias.As<float>();
-    std::fill_n(bias.As<float>(), plan_.out_blocks * kBlock, 0.0f);
-    if (c_.bias != nullptr) std::copy_n(c_.bias, p_.out, bias.As<float>());
+    const Scratch bias(Scratch::Bytes<F>(plan_.out_blocks * kB));
+    bias_ = bias.As<F>();
+    std::fill_n(bias.As<F>(), plan_.out_blocks * kB, F(0));
+    if (c_.bias != nullptr) std::copy_n(c_.bias, p_.out, bias.As<F>());
 
     const bool many = plan_.Size() >= kManyFilters;
     const bool one_strip = many && p_.Tiles() <= kSharedStripTiles;
     // Filters that only one strip needs are transformed on the way.
     const bool filters = u_ == nullptr && !one_strip;
-    const Scratch u(filters ? Scratch::Bytes<float>(plan_.Size()) : 0);
+    const Scratch u(filters ? Scratch::Bytes<F>(plan_.Size()) : 0);
     if (filters) {
-      TransformFilters(c_.problem, c_.kind, c_.weight, 0, plan_.out_blocks,
-                       u.As<float>());
-      u_ = u.As<float>();
+      TransformFilters(c_.problem, c_.kind, c_.weight, 0, plan_.out_blocks, u.As<F>());
+      u_ = u.As<F>();
     }
     const int64_t threads = ComputeThreads();
     const int64_t own = CeilDiv(p_.Tiles(), kStripTiles);
@@ -118,141 +122,126 @@ class Convolution {
   void Strips(int64_t first, int64_t last, int64_t strips) {
     const int64_t tiles = p_.Tiles();
     const Scratch scratch(
-        Scratch::Bytes<float>(Values::Size(CeilDiv(tiles, strips) * plan_.in_blocks)));
+        Scratch::Bytes<F>(Values<F>::Size(CeilDiv(tiles, strips) * plan_.in_blocks)));
     for (int64_t s = first; s < last; ++s) {
       const int64_t begin = tiles * s / strips, end = tiles * (s + 1) / strips;
-      if (end > begin) Strip(begin, end - begin, scratch.As<float>());
+      if (end > begin) Strip(begin, end - begin, scratch.As<F>());
     }
   }
   // On all threads, unless it is called from one of several.
-  void Strip(int64_t first, int64_t count, float* v) {
+  void Strip(int64_t first, int64_t count, F* v) {
     const RowPanels rows(count);
-    const Values values{v, Values::Stride(count * plan_.in_blocks)};
-    const Images x{c_.x, p_.in, p_.in_h, p_.in_w, c_.layout};
+    const Values<F> values{v, Values<F>::Stride(count * plan_.in_blocks)};
+    const Images<F, S> x{c_.x, p_.in, p_.in_h, p_.in_w, c_.layout};
     ParallelFor(plan_.in_blocks * rows.count, 8, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t panel = i % rows.count, block = i / rows.count;
         const int64_t row = rows.First(panel), n = rows.Rows(panel);
         GatherData(p_, x, block, first + row, n,
-                   v + (row * plan_.in_blocks + block * n) * kBlock, values.stride);
+                   v + (row * plan_.in_blocks + block * n) * kB, values.stride);
       }
     });
     const int64_t cuts =
         u_ == nullptr ? 1
                       : std::min(rows.count, CeilDiv(ComputeThreads(), plan_.panels));
     ParallelFor(plan_.panels * cuts, 1, [&](int64_t begin, int64_t end) {
-      const Scratch m(Scratch::Bytes<float>(Values::Size(count * 2)));
+      const Scratch m(Scratch::Bytes<F>(Values<F>::Size(count * 2)));
       const Scratch filters(
-          u_ == nullptr ? Scratch::Bytes<float>(36 * plan_.MatrixStride(0)) : 0);
+          u_ == nullptr ? Scratch::Bytes<F>(36 * plan_.MatrixStride(0)) : 0);
       for (int64_t i = begin; i < end; ++i) {
         const int64_t panel = i / cuts, cut = i % cuts;
         const Part part{rows, rows.count * cut / cuts, rows.count * (cut + 1) / cuts,
                         panel, first};
         if (u_ == nullptr) {
           TransformFilters(c_.problem, c_.kind, c_.weight, 2 * panel,
-                           2 * panel + plan_.Vecs(panel), filters.As<float>());
+                           2 * panel + plan_.Vecs(panel), filters.As<F>());
         }
-        const float* const u =
-            u_ == nullptr ? filters.As<float>() : u_ + plan_.PanelOffset(panel);
-        Compute(part, values, u, m.As<float>());
+        const F* const u =
+            u_ == nullptr ? filters.As<F>() : u_ + plan_.PanelOffset(panel);
+        Compute(part, values, u, m.As<F>());
       }
       if (stream_) hwy::FlushStream();
     });
   }
-  void Compute(const Part& part, const Values& v, const float* u, float* m) const {
+  void Compute(const Part& part, const Values<F>& v, const F* u, F* m) const {
     const int64_t vecs = plan_.Vecs(part.panel);
-    const Values sums{m, Values::Stride(part.Tiles() * vecs)};
+    const Values<F> sums{m, Values<F>::Stride(part.Tiles() * vecs)};
     Multiply(part, v, u, sums);
     for (int64_t j = 0; j < vecs; ++j) {
-      FinishBlock(part, 2 * part.panel + j, vecs * kBlock,
-                  {m + j * kBlock, sums.stride});
+      FinishBlock(part, 2 * part.panel + j, vecs * kB, {m + j * kB, sums.stride});
     }
   }
-  void Multiply(const Part& part, const Values& v, const float* u,
-                const Values& m) const {
+  void Multiply(const Part& part, const Values<F>& v, const F* u,
+                const Values<F>& m) const {
     const int64_t vecs = plan_.Vecs(part.panel),
                   stride = plan_.MatrixStride(part.panel);
-    const int64_t half = plan_.in_blocks * kBlock * kBlock;
+    const int64_t half = plan_.in_blocks * kB * kB;
     for (int64_t i = 0; i < kPoints; ++i, u += stride) {
       for (int64_t r = part.first; r < part.last; ++r) {
         const int64_t row = part.rows.First(r);
         // The first two products ask for the halves of the next matrix.
         const int64_t ask = std::min<int64_t>(r - part.first, vecs - 1) * half;
-        const ProductFn product =
-            FindProduct(part.rows.Rows(r), static_cast<int>(vecs));
-        const float* from = v.data + i * v.stride + row * plan_.in_blocks * kBlock;
-        float* const to = m.data + i * m.stride + (row - part.Begin()) * vecs * kBlock;
-        for (int64_t k = 0; k < plan_.in_blocks; k += kSumChannels / kBlock) {
-          const int64_t blocks = std::min(plan_.in_blocks - k, kSumChannels / kBlock);
-          const int64_t at = k * kBlock * vecs * kBlock;
-          product(blocks, from + k * part.rows.Rows(r) * kBlock, u + at, k > 0, to,
-                  u + stride + ask + k * kBlock * kBlock);
+        const ProductFn<F> product =
+            FindProduct<F>(part.rows.Rows(r), static_cast<int>(vecs));
+        const F* from = v.data + i * v.stride + row * plan_.in_blocks * kB;
+        F* const to = m.data + i * m.stride + (row - part.Begin()) * vecs * kB;
+        for (int64_t k = 0; k < plan_.in_blocks; k += kSumChannels / kB) {
+          const int64_t blocks = std::min(plan_.in_blocks - k, kSumChannels / kB);
+          const int64_t at = k * kB * vecs * kB;
+          product(blocks, from + k * part.rows.Rows(r) * kB, u + at, k > 0, to,
+                  u + stride + ask + k * kB * kB);
         }
       }
     }
   }
   void FinishBlock(const Part& part, int64_t block, int64_t width,
-                   const Values& m) const {
-    HWY_ALIGN float buffer[kRunPixels * kBlock];
+                   const Values<F>& m) const {
+    HWY_ALIGN S buffer[kRunPixels * kB];
     const int64_t size = p_.out_h * p_.out_w;
-    const int64_t channels = std::min(kBlock, p_.out - block * kBlock);
+    const int64_t channels = std::min(kB, p_.out - block * kB);
     const bool direct = c_.layout == ImageLayout::kBlocked;
-    Finish finish{bias_ + block * kBlock, nullptr,
-                  c_.relu && c_.layout != ImageLayout::kHalf, stream_, channels};
+    Finish<F, S> finish{bias_ + block * kB, nullptr, c_.relu, stream_, channels};
     const auto run = [&](const WinogradTile& tile, int64_t done, int64_t n) HWY_ATTR {
       const int64_t top = tile.y * kOut, left = tile.x * kOut;
       const int64_t first = tile.n * plan_.out_blocks + block;
-      const int64_t at = (first * size + top * p_.out_w + left) * kBlock;
-      const int64_t row = (direct ? p_.out_w : n * kOut) * kBlock;
-      float* const y = direct ? static_cast<float*>(c_.y) + at : buffer;
+      const int64_t at = (first * size + top * p_.out_w + left) * kB;
+      const int64_t row = (direct ? p_.out_w : n * kOut) * kB;
+      S* const y = direct ? c_.y + at : buffer;
       for (int64_t t = 0; t < n; ++t) {
-        if (direct && c_.sum != nullptr)
-          finish.sum = static_cast<const float*>(c_.sum) + at + t * kOut * kBlock;
+        if (direct && c_.sum != nullptr) finish.sum = c_.sum + at + t * kOut * kB;
         FinishTile(m.data + (done + t) * width, m.stride, finish, p_.out_h - top,
-                   p_.out_w - left - t * kOut, y + t * kOut * kBlock, row);
+                   p_.out_w - left - t * kOut, y + t * kOut * kB, row);
       }
-      if (direct) return;
-      const int64_t columns = std::min(n * kOut, p_.out_w - left);
-      for (int64_t r = 0; r < std::min<int64_t>(kOut, p_.out_h - top); ++r) {
-        if (c_.layout == ImageLayout::kHalf) {
-          FinishHalf(buffer + r * row, columns, at + r * p_.out_w * kBlock);
-        } else {
+      if constexpr (std::is_same_v<F, S>) {
+        if (direct) return;
+        const int64_t columns = std::min(n * kOut, p_.out_w - left);
+        for (int64_t r = 0; r < std::min<int64_t>(kOut, p_.out_h - top); ++r)
           Transpose(buffer + r * row, columns, channels, size,
-                    static_cast<float*>(c_.y) +
-                        (tile.n * p_.out + block * kBlock) * size +
+                    c_.y + (tile.n * p_.out + block * kB) * size +
                         (top + r) * p_.out_w + left);
-        }
       }
     };
     ForEachRun(p_, part.tile + part.Begin(), part.Tiles(), run);
   }
 
-  // Pixels of a row that have their bias: the rest, and rounding.
-  void FinishHalf(const float* from, int64_t pixels, int64_t at) const {
-    const Tag d;
-    const V zero = hn::Zero(d);
-    const Bfloat16* sum =
-        c_.sum == nullptr ? nullptr : static_cast<const Bfloat16*>(c_.sum) + at;
-    Bfloat16* const y = static_cast<Bfloat16*>(c_.y) + at;
-    for (int64_t i = 0; i < pixels * kBlock; i += kBlock) {
-      V v = hn::LoadU(d, from + i);
-      if (sum != nullptr) v = hn::Add(v, cpu::HWY_NAMESPACE::Read(d, sum + i));
-      if (c_.relu) v = hn::IfThenElse(hn::Lt(v, zero), zero, v);
-      cpu::HWY_NAMESPACE::Write(v, d, y + i);
-    }
-  }
-
-  const WinogradCall& c_;
+  static constexpr int64_t kB = kBlock<F>;
+  const WinogradCall<F, S>& c_;
   const WinogradPass p_;
   const WinogradFilterPlan plan_;
-  const float* u_;
-  const float* bias_ = nullptr;
+  const F* u_;
+  const F* bias_ = nullptr;
   bool stream_ = false;
 };
 
 }  // namespace winograd
 
-void WinogradConvolution(const WinogradCall& call) {
+void ConvolutionF32(const WinogradCall<float, float>& call) {
+  winograd::Convolution(call).Run();
+}
+void ConvolutionHalf(const WinogradCall<float, Bfloat16>& call) {
+  winograd::Convolution(call).Run();
+}
+void ConvolutionF64(const WinogradCall<double, double>& call) {
   winograd::Convolution(call).Run();
 }
 
@@ -264,37 +253,46 @@ HWY_AFTER_NAMESPACE();
 namespace plait::cpu {
 namespace kernel {
 
-HWY_EXPORT(WinogradConvolution);
-void Run(const WinogradCall& call) {
-  HWY_DYNAMIC_DISPATCH(WinogradConvolution)(call);
+HWY_EXPORT(ConvolutionF32);
+HWY_EXPORT(ConvolutionHalf);
+HWY_EXPORT(ConvolutionF64);
+void Run(const WinogradCall<float, float>& call) {
+  HWY_DYNAMIC_DISPATCH(ConvolutionF32)(call);
+}
+void Run(const WinogradCall<float, Bfloat16>& call) {
+  HWY_DYNAMIC_DISPATCH(ConvolutionHalf)(call);
+}
+void Run(const WinogradCall<double, double>& call) {
+  HWY_DYNAMIC_DISPATCH(ConvolutionF64)(call);
 }
 
 }  // namespace kernel
 
-void WinogradForward(const ConvProblem& p, const float* x, const float* weight,
-                     const float* u, const float* bias, const float* sum, bool relu,
-                     float* y, ImageLayout layout) {
-  kernel::Run({p, ConvPass::kForward, layout, x, weight, u, bias, sum, relu, y});
+template <typename T>
+void WinogradForward(const ConvProblem& p, const T* x, const T* weight,
+                     const WinogradSum<T>* u, const WinogradSum<T>* bias, const T* sum,
+                     bool relu, T* y, ImageLayout layout) {
+  kernel::Run(WinogradCall<WinogradSum<T>, T>{p, ConvPass::kForward, layout, x, weight,
+                                              u, bias, sum, relu, y});
 }
 
-void WinogradBackwardData(const ConvProblem& p, const float* dy, const float* weight,
-                          const float* u, float* dx, ImageLayout layout) {
-  kernel::Run(
-      {p, ConvPass::kBackwardData, layout, dy, weight, u, nullptr, nullptr, false, dx});
+template <typename T>
+void WinogradBackwardData(const ConvProblem& p, const T* dy, const T* weight,
+                          const WinogradSum<T>* u, T* dx, ImageLayout layout) {
+  kernel::Run(WinogradCall<WinogradSum<T>, T>{p, ConvPass::kBackwardData, layout, dy,
+                                              weight, u, nullptr, nullptr, false, dx});
 }
 
-void WinogradForward(const ConvProblem& p, const Bfloat16* x, const float* weight,
-                     const float* u, const float* bias, const Bfloat16* sum, bool relu,
-                     Bfloat16* y) {
-  kernel::Run(
-      {p, ConvPass::kForward, ImageLayout::kHalf, x, weight, u, bias, sum, relu, y});
-}
-
-void WinogradBackwardData(const ConvProblem& p, const Bfloat16* dy, const float* weight,
-                          const float* u, Bfloat16* dx) {
-  kernel::Run({p, ConvPass::kBackwardData, ImageLayout::kHalf, dy, weight, u, nullptr,
-               nullptr, false, dx});
-}
+#define PLAIT_WINOGRAD(T)                                                     \
+  template void WinogradForward(const ConvProblem&, const T*, const T*,       \
+                                const WinogradSum<T>*, const WinogradSum<T>*, \
+                                const T*, bool, T*, ImageLayout);             \
+  template void WinogradBackwardData(const ConvProblem&, const T*, const T*,  \
+                                     const WinogradSum<T>*, T*, ImageLayout);
+PLAIT_WINOGRAD(float)
+PLAIT_WINOGRAD(double)
+PLAIT_WINOGRAD(Bfloat16)
+#undef PLAIT_WINOGRAD
 
 }  // namespace plait::cpu
 #endif  // HWY_ONCE

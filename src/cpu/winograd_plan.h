@@ -11,16 +11,25 @@
 
 namespace plait::cpu {
 
-// The arguments of a pass; x and y are dy and dx where it is a gradient.
+// The arguments of a pass; x and y are dy and dx where it is a gradient. F: what is
+// computed in; S: of images and filters.
+template <typename F, typename S>
 struct WinogradCall {
   const ConvProblem& problem;
   ConvPass kind;
   ImageLayout layout;  // of x, sum and y
-  const void* x;
-  const float *weight, *u, *bias;
-  const void* sum;
+  const S *x, *weight;
+  const F *u, *bias;
+  const S* sum;
   bool relu;
-  void* y;
+  S* y;
+};
+template <typename F, typename S>
+struct WinogradWeightCall {
+  const ConvProblem& problem;
+  ImageLayout layout;
+  const S *x, *dy;
+  S *dweight, *dbias;
 };
 
 // One pass from images of `in` channels to images of `out` channels by tiles of 4 x 4

@@ -32,52 +32,54 @@ inline constexpr int64_t kSumChannels = 128;
 // m (kRows, kVecs blocks) = or, to `add`, += v (blocks, kRows, block) * u (blocks *
 // block, kVecs blocks). Asks for blocks * block vectors at `ahead`, which need not be
 // readable.
-template <int kRows, int kVecs>
-HWY_NOINLINE void Product(int64_t blocks, const float* HWY_RESTRICT v,
-                          const float* HWY_RESTRICT u, bool add, float* HWY_RESTRICT m,
-                          const float* ahead) {
-  const Tag d;
-  V acc[kRows][kVecs];
+template <typename F, int kRows, int kVecs>
+HWY_NOINLINE void Product(int64_t blocks, const F* HWY_RESTRICT v,
+                          const F* HWY_RESTRICT u, bool add, F* HWY_RESTRICT m,
+                          const F* ahead) {
+  const Tag<F> d;
+  V<F> acc[kRows][kVecs];
 #pragma GCC unroll 12
   for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 2
     for (int j = 0; j < kVecs; ++j) acc[i][j] = hn::Zero(d);
   }
   for (; blocks > 0; --blocks) {
-    for (const float* const end = v + kBlock; v != end; ++v) {
-      V f[kVecs];
+    for (const F* const end = v + kBlock<F>; v != end; ++v) {
+      V<F> f[kVecs];
 #pragma GCC unroll 2
-      for (int j = 0; j < kVecs; ++j) f[j] = hn::LoadU(d, u + j * kBlock);
+      for (int j = 0; j < kVecs; ++j) f[j] = hn::LoadU(d, u + j * kBlock<F>);
 #pragma GCC unroll 12
       for (int i = 0; i < kRows; ++i) {
-        const V x = hn::Set(d, v[i * kBlock]);
+        const V<F> x = hn::Set(d, v[i * kBlock<F>]);
 #pragma GCC unroll 2
         for (int j = 0; j < kVecs; ++j) acc[i][j] = hn::MulAdd(x, f[j], acc[i][j]);
       }
-      u += kVecs * kBlock;
+      u += kVecs * kBlock<F>;
       hwy::Prefetch(ahead);
-      ahead += kBlock;
+      ahead += kBlock<F>;
     }
-    v += (kRows - 1) * kBlock;
+    v += (kRows - 1) * kBlock<F>;
   }
 #pragma GCC unroll 12
   for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 2
     for (int j = 0; j < kVecs; ++j) {
-      float* const to = m + (i * kVecs + j) * kBlock;
+      F* const to = m + (i * kVecs + j) * kBlock<F>;
       hn::StoreU(add ? hn::Add(hn::LoadU(d, to), acc[i][j]) : acc[i][j], d, to);
     }
   }
 }
 
-using ProductFn = void (*)(int64_t blocks, const float* v, const float* u, bool add,
-                           float* m, const float* ahead);
+template <typename F>
+using ProductFn = void (*)(int64_t blocks, const F* v, const F* u, bool add, F* m,
+                           const F* ahead);
 
 // The product of 1 <= rows <= kTileRows and 1 <= vecs <= 2.
-inline ProductFn FindProduct(int rows, int64_t vecs) {
+template <typename F>
+ProductFn<F> FindProduct(int rows, int64_t vecs) {
   static constexpr auto kTable = []<size_t... I>(std::index_sequence<I...>) {
-    return std::array<std::array<ProductFn, 2>, sizeof...(I)>{
-        {{Product<I + 1, 1>, Product<I + 1, 2>}...}};
+    return std::array<std::array<ProductFn<F>, 2>, sizeof...(I)>{
+        {{Product<F, I + 1, 1>, Product<F, I + 1, 2>}...}};
   }
   (std::make_index_sequence<kTileRows>());
   return kTable[rows - 1][vecs - 1];

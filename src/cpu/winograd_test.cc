@@ -101,23 +101,25 @@ TEST(Winograd, ForwardEqualsThePlainLoop) {
       const auto u = c.Filters(ConvPass::kForward);
       const float* const bias = c.b.bias.data();
       // The sum may be the result itself.
-      WinogradForward(c.p, x.data(), nullptr, u.data(), bias, y.data(), true, y.data());
+      WinogradForward<float>(c.p, x.data(), nullptr, u.data(), bias, y.data(), true,
+                             y.data());
       ExpectNear(y.Plain(), Relu(sum), kTolerance, "relu(y + bias + sum)");
       y.ExpectZerosBeyondTheChannels();
 
       y.Fill(NAN);
-      WinogradForward(c.p, x.data(), nullptr, u.data(), nullptr, nullptr, false,
-                      y.data());
+      WinogradForward<float>(c.p, x.data(), nullptr, u.data(), nullptr, nullptr, false,
+                             y.data());
       ExpectNear(y.Plain(), plain, kTolerance, "y");
       y.ExpectZerosBeyondTheChannels();
 
       y.Fill(NAN);
-      WinogradForward(c.p, x.data(), nullptr, u.data(), bias, nullptr, true, y.data());
+      WinogradForward<float>(c.p, x.data(), nullptr, u.data(), bias, nullptr, true,
+                             y.data());
       ExpectNear(y.Plain(), Relu(biased), kTolerance, "relu(y + bias)");
 
       std::vector<float> plain_y(c.b.dy.size(), NAN);
-      WinogradForward(c.p, c.b.x.data(), nullptr, u.data(), bias, nullptr, true,
-                      plain_y.data(), ImageLayout::kPlain);
+      WinogradForward<float>(c.p, c.b.x.data(), nullptr, u.data(), bias, nullptr, true,
+                             plain_y.data(), ImageLayout::kPlain);
       EXPECT_EQ(plain_y, y.Plain());
     };
   });
@@ -134,13 +136,13 @@ TEST(Winograd, BackwardDataEqualsThePlainLoop) {
       Blocked dx = BlockedX(c.p, c.b.x);
       dx.Fill(NAN);
       const auto u = c.Filters(ConvPass::kBackwardData);
-      WinogradBackwardData(c.p, dy.data(), nullptr, u.data(), dx.data());
+      WinogradBackwardData<float>(c.p, dy.data(), nullptr, u.data(), dx.data());
       ExpectNear(dx.Plain(), expected, kTolerance, "dx");
       dx.ExpectZerosBeyondTheChannels();
 
       std::vector<float> plain_dx(c.b.x.size(), NAN);
-      WinogradBackwardData(c.p, c.b.dy.data(), nullptr, u.data(), plain_dx.data(),
-                           ImageLayout::kPlain);
+      WinogradBackwardData<float>(c.p, c.b.dy.data(), nullptr, u.data(),
+                                  plain_dx.data(), ImageLayout::kPlain);
       EXPECT_EQ(plain_dx, dx.Plain());
     };
   });
@@ -158,16 +160,16 @@ TEST(Winograd, BackwardWeightEqualsThePlainLoop) {
     return [=, &c] {
       const Blocked x = BlockedX(c.p, c.b.x), dy = BlockedY(c.p, c.b.dy);
       std::vector<float> dw(weight.size(), NAN), db(bias.size(), NAN);
-      WinogradBackwardWeight(c.p, x.data(), dy.data(), dw.data(), db.data());
+      WinogradBackwardWeight<float>(c.p, x.data(), dy.data(), dw.data(), db.data());
       ExpectNear(dw, weight, kTolerance, "dweight");
       ExpectNear(db, bias, kTolerance, "dbias");
       std::vector<float> plain_dw(weight.size(), NAN), plain_db(bias.size(), NAN);
-      WinogradBackwardWeight(c.p, c.b.x.data(), c.b.dy.data(), plain_dw.data(),
-                             plain_db.data(), ImageLayout::kPlain);
+      WinogradBackwardWeight<float>(c.p, c.b.x.data(), c.b.dy.data(), plain_dw.data(),
+                                    plain_db.data(), ImageLayout::kPlain);
       EXPECT_EQ(plain_dw, dw);
       EXPECT_EQ(plain_db, db);
       std::fill(dw.begin(), dw.end(), NAN);
-      WinogradBackwardWeight(c.p, x.data(), dy.data(), dw.data(), nullptr);
+      WinogradBackwardWeight<float>(c.p, x.data(), dy.data(), dw.data(), nullptr);
       ExpectNear(dw, weight, kTolerance, "dweight without dbias");
     };
   });
@@ -186,11 +188,20 @@ TEST(Winograd, BackwardWeightOfManyTilesAndFiltersEqualsTheOneInFloat64) {
     std::vector<float> dw(weight.size(), NAN), first;
     for (const int threads : {1, 3, 4, 9}) {
       const ScopedComputeThreads scope(threads);
-      WinogradBackwardWeight(p, x.data(), dy.data(), dw.data(), nullptr);
+      WinogradBackwardWeight<float>(p, x.data(), dy.data(), dw.data(), nullptr);
       ExpectNear(dw, weight, kTolerance, "dweight");
       if (first.empty()) first = dw;
       EXPECT_EQ(first, dw) << threads;
     }
+  }
+}
+
+TEST(Winograd, Float64EqualsThePlainLoop) {
+  for (const ConvProblem& p : Problems()) {
+    ForEachTarget([&] {
+      for (const int threads : {1, 3})
+        ExpectAllPasses<double>(p, ConvAlgorithm::kWinograd, 2e-14, threads);
+    });
   }
 }
 
@@ -199,18 +210,19 @@ TEST(Winograd, GivesTheSameBitsForAnyNumberOfThreads) {
   const Blocked x = BlockedX(c.p, c.b.x);
   const auto u = c.Filters(ConvPass::kForward);
   Blocked expected = BlockedY(c.p, c.b.dy), y = expected;
-  WinogradForward(c.p, x.data(), nullptr, u.data(), nullptr, nullptr, false,
-                  expected.data());
+  WinogradForward<float>(c.p, x.data(), nullptr, u.data(), nullptr, nullptr, false,
+                         expected.data());
   const Blocked dy = expected;
   std::vector<float> expected_dw(c.b.weight.size()), dw = expected_dw, db(50), db1(50);
-  WinogradBackwardWeight(c.p, x.data(), dy.data(), expected_dw.data(), db1.data());
+  WinogradBackwardWeight<float>(c.p, x.data(), dy.data(), expected_dw.data(),
+                                db1.data());
   for (const int threads : {2, 3, 7, 40}) {
     const ScopedComputeThreads scope(threads);
     y.Fill(NAN);
-    WinogradForward(c.p, x.data(), nullptr, u.data(), nullptr, nullptr, false,
-                    y.data());
+    WinogradForward<float>(c.p, x.data(), nullptr, u.data(), nullptr, nullptr, false,
+                           y.data());
     EXPECT_TRUE(expected == y) << threads;
-    WinogradBackwardWeight(c.p, x.data(), dy.data(), dw.data(), db.data());
+    WinogradBackwardWeight<float>(c.p, x.data(), dy.data(), dw.data(), db.data());
     EXPECT_EQ(expected_dw, dw);
     EXPECT_EQ(db1, db);
   }
@@ -225,18 +237,19 @@ TEST(Winograd, FiltersThatAreNotKeptGiveTheSameBits) {
       const Case c(p);
       const Blocked x = BlockedX(p, c.b.x), dy = BlockedY(p, c.b.dy);
       Blocked y = dy, expected = dy, dx = x, expected_dx = x;
-      WinogradForward(p, x.data(), nullptr, c.Filters(ConvPass::kForward).data(),
-                      nullptr, nullptr, false, expected.data());
-      WinogradBackwardData(p, dy.data(), nullptr,
-                           c.Filters(ConvPass::kBackwardData).data(),
-                           expected_dx.data());
+      WinogradForward<float>(p, x.data(), nullptr, c.Filters(ConvPass::kForward).data(),
+                             nullptr, nullptr, false, expected.data());
+      WinogradBackwardData<float>(p, dy.data(), nullptr,
+                                  c.Filters(ConvPass::kBackwardData).data(),
+                                  expected_dx.data());
       for (const int threads : {1, 2, 5}) {
         const ScopedComputeThreads scope(threads);
         y.Fill(NAN);
         dx.Fill(NAN);
-        WinogradForward(p, x.data(), c.b.weight.data(), nullptr, nullptr, nullptr,
-                        false, y.data());
-        WinogradBackwardData(p, dy.data(), c.b.weight.data(), nullptr, dx.data());
+        WinogradForward<float>(p, x.data(), c.b.weight.data(), nullptr, nullptr,
+                               nullptr, false, y.data());
+        WinogradBackwardData<float>(p, dy.data(), c.b.weight.data(), nullptr,
+                                    dx.data());
         EXPECT_TRUE(y == expected) << threads;
         EXPECT_TRUE(dx == expected_dx) << threads;
       }
@@ -251,8 +264,8 @@ TEST(Winograd, LargeResultsAreWrittenAsSmallOnesAre) {
   const auto u = c.Filters(ConvPass::kForward);
   // Aligned, so that it may go past the caches.
   const Scratch y(like.Bytes());
-  WinogradForward(c.p, x.data(), nullptr, u.data(), nullptr, nullptr, false,
-                  y.As<float>());
+  WinogradForward<float>(c.p, x.data(), nullptr, u.data(), nullptr, nullptr, false,
+                         y.As<float>());
   ExpectNear(like.Plain(y.As<float>()), c.Expected(false), kTolerance, "y");
 }
 
@@ -262,7 +275,8 @@ TEST(Winograd, ErrorsOfManyChannelsStayNearThoseOfADirectSum) {
   const Blocked x = BlockedX(c.p, c.b.x);
   Blocked y = BlockedY(c.p, c.b.dy);
   const auto u = c.Filters(ConvPass::kForward);
-  WinogradForward(c.p, x.data(), nullptr, u.data(), nullptr, nullptr, false, y.data());
+  WinogradForward<float>(c.p, x.data(), nullptr, u.data(), nullptr, nullptr, false,
+                         y.data());
   ExpectNear(y.Plain(), c.Expected(false), 3e-6, "y");
 }
 
@@ -274,7 +288,8 @@ TEST(Winograd, ReluKeepsNan) {
     const Blocked x = BlockedX(c.p, plain);
     Blocked y = BlockedY(c.p, c.b.dy);
     const auto u = c.Filters(ConvPass::kForward);
-    WinogradForward(c.p, x.data(), nullptr, u.data(), nullptr, nullptr, true, y.data());
+    WinogradForward<float>(c.p, x.data(), nullptr, u.data(), nullptr, nullptr, true,
+                           y.data());
     const auto got = y.Plain();
     EXPECT_TRUE(std::isnan(got[0]));
     EXPECT_FALSE(std::isnan(got[19]));  // another tile

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "base/parallel.h"
 #include "cpu/scratch.h"
@@ -39,70 +40,76 @@ constexpr int64_t kRoundValues = 1 << 22;
 // Input blocks and panels of outputs that one thread works on: for each point, a
 // group's values and gradients should be in its second-level cache.
 constexpr int64_t kGroupBlocks = 8, kGroupPanels = 8;
-// Rows of a register tile, a divisor of kBlock.
-constexpr int kGradientRows = kBlock == 16 ? 8 : kBlock >= 4 ? 4 : 1;
+// Rows of a register tile, a divisor of kBlock<F>.
+template <typename F>
+constexpr int kGradientRows = HWY_TARGET <= HWY_AVX3&& kBlock<F> >= 8 ? 8
+                              : kBlock<F> >= 4                        ? 4
+                                                                      : 1;
 
 // m (kGradientRows, kVecs blocks, rows `width` apart) = or += the sum over n tiles of
 // v (n, block) by d (kVecs, n, block).
-template <int kVecs>
-HWY_NOINLINE void SumProducts(int64_t n, const float* HWY_RESTRICT v,
-                              const float* HWY_RESTRICT d_values, bool add,
-                              float* HWY_RESTRICT m) {
-  const Tag d;
-  constexpr int64_t kWidth = kVecs * kBlock;
-  V acc[kGradientRows][kVecs];
+template <typename F, int kVecs>
+HWY_NOINLINE void SumProducts(int64_t n, const F* HWY_RESTRICT v,
+                              const F* HWY_RESTRICT d_values, bool add,
+                              F* HWY_RESTRICT m) {
+  const Tag<F> d;
+  constexpr int64_t kWidth = kVecs * kBlock<F>;
+  V<F> acc[kGradientRows<F>][kVecs];
 #pragma GCC unroll 8
-  for (int i = 0; i < kGradientRows; ++i) {
+  for (int i = 0; i < kGradientRows<F>; ++i) {
 #pragma GCC unroll 2
     for (int j = 0; j < kVecs; ++j) acc[i][j] = hn::Zero(d);
   }
-  const float* second = d_values + (kVecs - 1) * n * kBlock;
-  for (int64_t t = 0; t < n; ++t, v += kBlock, d_values += kBlock, second += kBlock) {
-    V f[kVecs];
+  const F* second = d_values + (kVecs - 1) * n * kBlock<F>;
+  for (int64_t t = 0; t < n;
+       ++t, v += kBlock<F>, d_values += kBlock<F>, second += kBlock<F>) {
+    V<F> f[kVecs];
     f[0] = hn::LoadU(d, d_values);
     if (kVecs == 2) f[kVecs - 1] = hn::LoadU(d, second);
 #pragma GCC unroll 8
-    for (int i = 0; i < kGradientRows; ++i) {
-      const V x = hn::Set(d, v[i]);
+    for (int i = 0; i < kGradientRows<F>; ++i) {
+      const V<F> x = hn::Set(d, v[i]);
 #pragma GCC unroll 2
       for (int j = 0; j < kVecs; ++j) acc[i][j] = hn::MulAdd(x, f[j], acc[i][j]);
     }
   }
 #pragma GCC unroll 8
-  for (int i = 0; i < kGradientRows; ++i) {
+  for (int i = 0; i < kGradientRows<F>; ++i) {
 #pragma GCC unroll 2
     for (int j = 0; j < kVecs; ++j) {
-      float* to = m + i * kWidth + j * kBlock;
+      F* to = m + i * kWidth + j * kBlock<F>;
       hn::StoreU(add ? hn::Add(hn::LoadU(d, to), acc[i][j]) : acc[i][j], d, to);
     }
   }
 }
 
-// n is a multiple of kBlock.
-void AddTo(float* HWY_RESTRICT sum, const float* HWY_RESTRICT x, int64_t n) {
-  const Tag d;
-  for (int64_t i = 0; i < n; i += kBlock) {
+// n is a multiple of kBlock<F>.
+template <typename F>
+void AddTo(F* HWY_RESTRICT sum, const F* HWY_RESTRICT x, int64_t n) {
+  const Tag<F> d;
+  for (int64_t i = 0; i < n; i += kBlock<F>) {
     hn::StoreU(hn::Add(hn::LoadU(d, sum + i), hn::LoadU(d, x + i)), d, sum + i);
   }
 }
 
+// F: what is computed in. S: of images and gradients; F, or bfloat16 where F is float.
+template <typename F, typename S>
 class WeightGradient {
  public:
-  WeightGradient(const ConvProblem& p, const void* x, const void* dy, float* dweight,
-                 float* dbias, ImageLayout layout)
-      : p_(p, ConvPass::kForward),
-        plan_(kBlock, p_.in, p_.out),
-        x_{x, p_.in, p_.in_h, p_.in_w, layout},
-        dy_{dy, p_.out, p_.out_h, p_.out_w, layout},
-        dweight_(dweight),
-        dbias_(dbias),
+  explicit WeightGradient(const WinogradWeightCall<F, S>& c)
+      : p_(c.problem, ConvPass::kForward),
+        plan_(kB, p_.in, p_.out),
+        x_{c.x, p_.in, p_.in_h, p_.in_w, c.layout},
+        dy_{c.dy, p_.out, p_.out_h, p_.out_w, c.layout},
+        dweight_(c.dweight),
+        dbias_(c.dbias),
         sums_(CeilDiv(p_.Tiles(), SumTiles(plan_))),
         shares_(plan_.Size() > kFewFilters
                     ? 1
                     : std::clamp<int64_t>(sums_ / kSumsOfShare, 1, kMostShares)),
         tiles_(CeilDiv(p_.Tiles(), sums_)),
-        x_values_(Values::Size(tiles_ * plan_.in_blocks)),
-        dy_values_(Values::Size(tiles_ * plan_.out_blocks)) {
+        x_values_(Values<F>::Size(tiles_ * plan_.in_blocks)),
+        dy_values_(Values<F>::Size(tiles_ * plan_.out_blocks)) {
     const int64_t threads = ComputeThreads();
     together_ = threads > shares_;
     if (together_) {
@@ -120,12 +127,12 @@ class WeightGradient {
   }
 
   void Run() {
-    const int64_t channels = plan_.out_blocks * kBlock;
-    const Scratch sums(Scratch::Bytes<float>(sums_ * channels));
-    channel_sums_ = sums.As<float>();
+    const int64_t channels = plan_.out_blocks * kB;
+    const Scratch sums(Scratch::Bytes<F>(sums_ * channels));
+    channel_sums_ = sums.As<F>();
     const int64_t size = sums_ == 1 ? 0 : shares_ * groups_ * GroupSize();
-    const Scratch gradients(Scratch::Bytes<float>(size));
-    gradients_ = gradients.As<float>();
+    const Scratch gradients(Scratch::Bytes<F>(size));
+    gradients_ = gradients.As<F>();
     if (together_) {
       Shares(0, shares_);
     } else {
@@ -136,22 +143,23 @@ class WeightGradient {
     for (int64_t c = 0; dbias_ != nullptr && c < p_.out; ++c) {
       double sum = 0;
       for (int64_t i = 0; i < sums_; ++i) sum += channel_sums_[i * channels + c];
-      dbias_[c] = static_cast<float>(sum);
+      dbias_[c] = static_cast<S>(static_cast<F>(sum));
     }
   }
 
  private:
+  static constexpr int64_t kB = kBlock<F>;
   // Depends on sizes only, and so do the bits of the result.
   static int64_t SumTiles(const WinogradFilterPlan& plan) {
     if (plan.Size() < kManyFilters) return kShortSum;
-    const int64_t tile = kPoints * (plan.in_blocks + plan.out_blocks) * kBlock;
+    const int64_t tile = kPoints * (plan.in_blocks + plan.out_blocks) * kB;
     return std::clamp(kMostValues / tile, kShortSum, kLongSum);
   }
   // A part of the gradients: 36 matrices, one block apart, of (panel, in, width).
   struct Group {
     int64_t first_panel, last_panel, first_block, last_block;
     int64_t PanelOffset(int64_t panel) const {
-      return (panel - first_panel) * (last_block - first_block) * kBlock * 2 * kBlock;
+      return (panel - first_panel) * (last_block - first_block) * kB * 2 * kB;
     }
   };
   Group GroupAt(int64_t i) const {
@@ -163,10 +171,10 @@ class WeightGradient {
   int64_t MatrixStride(const Group& g) const {
     const int64_t out =
         std::min(2 * g.last_panel, plan_.out_blocks) - 2 * g.first_panel;
-    return (g.last_block - g.first_block) * kBlock * out * kBlock + kBlock;
+    return (g.last_block - g.first_block) * kB * out * kB + kB;
   }
   int64_t GroupSize() const {
-    return kPoints * (group_blocks_ * group_panels_ * 2 * kBlock + 1) * kBlock;
+    return kPoints * (group_blocks_ * group_panels_ * 2 * kB + 1) * kB;
   }
   int64_t First(int64_t sum) const { return p_.Tiles() * sum / sums_; }
   int64_t Tiles(int64_t sum) const { return First(sum + 1) - First(sum); }
@@ -175,31 +183,27 @@ class WeightGradient {
   struct Round {
     int64_t share, first, last;
     bool add, finish;  // whether it is not the first, whether it is the very last one
-    float* values;
+    F* values;
   };
-  Values XValues(const Round& r, int64_t sum) const {
+  Values<F> XValues(const Round& r, int64_t sum) const {
     return {r.values + (sum - r.first) * (x_values_ + dy_values_),
-            Values::Stride(Tiles(sum) * plan_.in_blocks)};
+            Values<F>::Stride(Tiles(sum) * plan_.in_blocks)};
   }
-  Values DyValues(const Round& r, int64_t sum) const {
+  Values<F> DyValues(const Round& r, int64_t sum) const {
     return {XValues(r, sum).data + x_values_,
-            Values::Stride(Tiles(sum) * plan_.out_blocks)};
+            Values<F>::Stride(Tiles(sum) * plan_.out_blocks)};
   }
 
   // On all threads, or on one of several.
   void Shares(int64_t first, int64_t last) const {
-    const Scratch values(Scratch::Bytes<float>(round_ * (x_values_ + dy_values_)));
+    const Scratch values(Scratch::Bytes<F>(round_ * (x_values_ + dy_values_)));
     for (int64_t share = first; share < last; ++share) {
       const int64_t begin = sums_ * share / shares_,
                     end = sums_ * (share + 1) / shares_;
       for (int64_t sum = begin; sum < end; sum += round_) {
         const int64_t stop = std::min(sum + round_, end);
-        const Round round{share,
-                          sum,
-                          stop,
-                          sum > begin,
-                          stop == end && shares_ == 1,
-                          values.As<float>()};
+        const Round round{
+            share, sum, stop, sum > begin, stop == end && shares_ == 1, values.As<F>()};
         Gather(round);
         Multiply(round);
       }
@@ -213,12 +217,12 @@ class WeightGradient {
         const int64_t sum = round.first + i / blocks, tile = First(sum), n = Tiles(sum);
         const int64_t in = i % blocks, out = in - plan_.in_blocks;
         if (out < 0) {
-          const Values v = XValues(round, sum);
-          GatherData(p_, x_, in, tile, n, v.data + in * n * kBlock, v.stride);
+          const Values<F> v = XValues(round, sum);
+          GatherData(p_, x_, in, tile, n, v.data + in * n * kB, v.stride);
         } else {
-          const Values v = DyValues(round, sum);
-          GatherGradient(p_, dy_, out, tile, n, v.data + out * n * kBlock, v.stride,
-                         channel_sums_ + (sum * plan_.out_blocks + out) * kBlock);
+          const Values<F> v = DyValues(round, sum);
+          GatherGradient(p_, dy_, out, tile, n, v.data + out * n * kB, v.stride,
+                         channel_sums_ + (sum * plan_.out_blocks + out) * kB);
         }
       }
     });
@@ -226,9 +230,9 @@ class WeightGradient {
 
   void Multiply(const Round& round) const {
     ParallelFor(groups_, 1, [&](int64_t begin, int64_t end) {
-      const Scratch one(sums_ == 1 ? Scratch::Bytes<float>(GroupSize()) : 0);
+      const Scratch one(sums_ == 1 ? Scratch::Bytes<F>(GroupSize()) : 0);
       for (int64_t i = begin; i < end; ++i) {
-        float* const m = sums_ == 1 ? one.As<float>() : Gradients(round.share, i);
+        F* const m = sums_ == 1 ? one.As<F>() : Gradients(round.share, i);
         for (int64_t sum = round.first; sum < round.last; ++sum) {
           MultiplyGroup(XValues(round, sum), DyValues(round, sum), Tiles(sum),
                         GroupAt(i), round.add || sum > round.first, m);
@@ -237,22 +241,22 @@ class WeightGradient {
       }
     });
   }
-  float* Gradients(int64_t share, int64_t group) const {
+  F* Gradients(int64_t share, int64_t group) const {
     return gradients_ + (share * groups_ + group) * GroupSize();
   }
   // Adds one sum to a group of the gradients.
-  void MultiplyGroup(const Values& x, const Values& dy, int64_t n, const Group& g,
-                     bool add, float* m) const {
+  void MultiplyGroup(const Values<F>& x, const Values<F>& dy, int64_t n, const Group& g,
+                     bool add, F* m) const {
     for (int64_t i = 0; i < kPoints; ++i, m += MatrixStride(g)) {
       for (int64_t panel = g.first_panel; panel < g.last_panel; ++panel) {
         const bool two = plan_.Vecs(panel) == 2;
-        const float* d = dy.data + i * dy.stride + 2 * panel * n * kBlock;
-        float* to = m + g.PanelOffset(panel);
+        const F* d = dy.data + i * dy.stride + 2 * panel * n * kB;
+        F* to = m + g.PanelOffset(panel);
         for (int64_t block = g.first_block; block < g.last_block; ++block) {
-          const float* v = x.data + i * x.stride + block * n * kBlock;
-          for (int64_t r = 0; r < kBlock; r += kGradientRows) {
-            (two ? SumProducts<2> : SumProducts<1>)(n, v + r, d, add, to);
-            to += kGradientRows * plan_.Vecs(panel) * kBlock;
+          const F* v = x.data + i * x.stride + block * n * kB;
+          for (int64_t r = 0; r < kB; r += kGradientRows<F>) {
+            (two ? SumProducts<F, 2> : SumProducts<F, 1>)(n, v + r, d, add, to);
+            to += kGradientRows<F> * plan_.Vecs(panel) * kB;
           }
         }
       }
@@ -267,56 +271,78 @@ class WeightGradient {
         for (int64_t share = 1; share < shares_; ++share) {
           for (int64_t k = 0; k < kPoints; ++k) {
             AddTo(Gradients(0, i) + k * stride, Gradients(share, i) + k * stride,
-                  stride - kBlock);
+                  stride - kB);
           }
         }
         Finish(g, Gradients(0, i));
       }
     });
   }
-  void Finish(const Group& g, const float* m) const {
-    HWY_ALIGN float taps[kTaps * kBlock * kBlock];
+  void Finish(const Group& g, const F* m) const {
+    HWY_ALIGN F taps[kTaps * kB * kB];
     for (int64_t panel = g.first_panel; panel < g.last_panel; ++panel) {
       for (int64_t block = g.first_block; block < g.last_block; ++block) {
-        const int64_t width = plan_.Vecs(panel) * kBlock;
-        const float* from =
-            m + g.PanelOffset(panel) + (block - g.first_block) * kBlock * width;
+        const int64_t width = plan_.Vecs(panel) * kB;
+        const F* from = m + g.PanelOffset(panel) + (block - g.first_block) * kB * width;
         FinishBlock(panel, block, from, MatrixStride(g), taps);
       }
     }
   }
-  void FinishBlock(int64_t panel, int64_t block, const float* m, int64_t stride,
-                   float* taps) const {
-    const int64_t ni = std::min(kBlock, p_.in - block * kBlock);
-    for (int64_t j = 0; j < plan_.Vecs(panel); ++j, m += kBlock) {
-      const int64_t out = (2 * panel + j) * kBlock;
+  void FinishBlock(int64_t panel, int64_t block, const F* m, int64_t stride,
+                   F* taps) const {
+    const int64_t ni = std::min(kB, p_.in - block * kB);
+    for (int64_t j = 0; j < plan_.Vecs(panel); ++j, m += kB) {
+      const int64_t out = (2 * panel + j) * kB;
       for (int64_t i = 0; i < ni; ++i) {
-        TapsTile(m + i * plan_.Vecs(panel) * kBlock, stride, taps + i * kTaps * kBlock);
+        TapsTile<F>(m + i * plan_.Vecs(panel) * kB, stride, taps + i * kTaps * kB);
       }
-      Transpose(taps, ni * kTaps, std::min(kBlock, p_.out - out), p_.in * kTaps,
-                dweight_ + (out * p_.in + block * kBlock) * kTaps);
+      StoreTaps(taps, ni * kTaps, std::min(kB, p_.out - out),
+                dweight_ + (out * p_.in + block * kB) * kTaps);
+    }
+  }
+  // Values of `n` taps by `no` outputs to filters.
+  void StoreTaps(const F* taps, int64_t n, int64_t no, S* to) const {
+    const int64_t row = p_.in * kTaps;
+    if constexpr (std::is_same_v<F, S>) {
+      Transpose(taps, n, no, row, to);
+    } else {
+      HWY_ALIGN F plain[kTaps * kB * kB];
+      const Tag<F> d;
+      Transpose(taps, n, no, kTaps * kB, plain);
+      for (int64_t o = 0; o < no; ++o) {
+        const F* from = plain + o * kTaps * kB;
+        int64_t i = 0;
+        for (; i + kB <= n; i += kB)
+          cpu::HWY_NAMESPACE::Write(hn::LoadU(d, from + i), d, to + o * row + i);
+        for (; i < n; ++i) to[o * row + i] = static_cast<S>(from[i]);
+      }
     }
   }
 
   const WinogradPass p_;
   const WinogradFilterPlan plan_;
-  const Images x_, dy_;
-  float *const dweight_, *const dbias_;
+  const Images<F, S> x_, dy_;
+  S *const dweight_, *const dbias_;
   const int64_t sums_, shares_, tiles_;  // tiles of the longest sum
   const int64_t x_values_, dy_values_;   // of a sum
   bool together_ = false;                // do the threads work on one share?
   int64_t round_ = 1;                    // sums that are transformed together
   int64_t group_panels_ = kGroupPanels, group_blocks_ = kGroupBlocks;
   int64_t in_groups_ = 1, groups_ = 1;  // of in blocks, and in all
-  float* channel_sums_ = nullptr;       // by sum
-  float* gradients_ = nullptr;          // by share and group, unless there is one sum
+  F* channel_sums_ = nullptr;           // by sum
+  F* gradients_ = nullptr;              // by share and group, unless there is one sum
 };
 
 }  // namespace winograd
 
-void WinogradWeightGradient(const ConvProblem& p, const void* x, const void* dy,
-                            float* dweight, float* dbias, ImageLayout layout) {
-  winograd::WeightGradient(p, x, dy, dweight, dbias, layout).Run();
+void WeightGradientF32(const WinogradWeightCall<float, float>& call) {
+  winograd::WeightGradient(call).Run();
+}
+void WeightGradientHalf(const WinogradWeightCall<float, Bfloat16>& call) {
+  winograd::WeightGradient(call).Run();
+}
+void WeightGradientF64(const WinogradWeightCall<double, double>& call) {
+  winograd::WeightGradient(call).Run();
 }
 
 }  // namespace HWY_NAMESPACE
@@ -327,23 +353,34 @@ HWY_AFTER_NAMESPACE();
 namespace plait::cpu {
 namespace kernel {
 
-HWY_EXPORT(WinogradWeightGradient);
-void RunWeightGradient(const ConvProblem& p, const void* x, const void* dy,
-                       float* dweight, float* dbias, ImageLayout layout) {
-  HWY_DYNAMIC_DISPATCH(WinogradWeightGradient)(p, x, dy, dweight, dbias, layout);
+HWY_EXPORT(WeightGradientF32);
+HWY_EXPORT(WeightGradientHalf);
+HWY_EXPORT(WeightGradientF64);
+void Run(const WinogradWeightCall<float, float>& call) {
+  HWY_DYNAMIC_DISPATCH(WeightGradientF32)(call);
+}
+void Run(const WinogradWeightCall<float, Bfloat16>& call) {
+  HWY_DYNAMIC_DISPATCH(WeightGradientHalf)(call);
+}
+void Run(const WinogradWeightCall<double, double>& call) {
+  HWY_DYNAMIC_DISPATCH(WeightGradientF64)(call);
 }
 
 }  // namespace kernel
 
-void WinogradBackwardWeight(const ConvProblem& p, const float* x, const float* dy,
-                            float* dweight, float* dbias, ImageLayout layout) {
-  kernel::RunWeightGradient(p, x, dy, dweight, dbias, layout);
+template <typename T>
+void WinogradBackwardWeight(const ConvProblem& p, const T* x, const T* dy, T* dweight,
+                            T* dbias, ImageLayout layout) {
+  kernel::Run(WinogradWeightCall<WinogradSum<T>, T>{p, layout, x, dy, dweight, dbias});
 }
 
-void WinogradBackwardWeight(const ConvProblem& p, const Bfloat16* x, const Bfloat16* dy,
-                            float* dweight) {
-  kernel::RunWeightGradient(p, x, dy, dweight, nullptr, ImageLayout::kHalf);
-}
+template void WinogradBackwardWeight(const ConvProblem&, const float*, const float*,
+                                     float*, float*, ImageLayout);
+template void WinogradBackwardWeight(const ConvProblem&, const double*, const double*,
+                                     double*, double*, ImageLayout);
+template void WinogradBackwardWeight(const ConvProblem&, const Bfloat16*,
+                                     const Bfloat16*, Bfloat16*, Bfloat16*,
+                                     ImageLayout);
 
 }  // namespace plait::cpu
 #endif  // HWY_ONCE

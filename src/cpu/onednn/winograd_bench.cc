@@ -111,12 +111,12 @@ void Bench(const Layer& l, const std::string& name) {
     const auto ours = [&](const float* kept) -> Call {
       return [&, kept] {
         if (pass == ConvPass::kForward) {
-          WinogradForward(p, x.data(), w.data(), kept, bias.data(), nullptr, false,
-                          y.data());
+          WinogradForward<float>(p, x.data(), w.data(), kept, bias.data(), nullptr,
+                                 false, y.data());
         } else if (weight) {
-          WinogradBackwardWeight(p, x.data(), y.data(), w.data(), bias.data());
+          WinogradBackwardWeight<float>(p, x.data(), y.data(), w.data(), bias.data());
         } else {
-          WinogradBackwardData(p, y.data(), w.data(), kept, x.data());
+          WinogradBackwardData<float>(p, y.data(), w.data(), kept, x.data());
         }
       };
     };
