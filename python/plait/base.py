@@ -2,6 +2,7 @@
 folder.
 """
 
+import ctypes
 import os
 
 import numpy as np
@@ -15,6 +16,8 @@ numeric_types = (float, int, np.generic)
 integer_types = (int, np.integer)
 mx_real_t = np.float32
 py_str = lambda x: x.decode("utf-8") if isinstance(x, bytes) else x  # noqa: E731
+
+NDArrayHandle = ctypes.c_void_p  # for code that casts; no function here gives one
 
 
 def c_str(text):

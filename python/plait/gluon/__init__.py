@@ -2,6 +2,7 @@
 
 import importlib
 
+from .. import ndarray as nd
 from . import (
     block,
     layer_names,  # noqa: F401
@@ -46,4 +47,8 @@ def __getattr__(name):
         from .symbol_block import SymbolBlock
 
         return SymbolBlock
+    if name == "tensor_types":
+        from ..symbol import Symbol
+
+        return (Symbol, nd.NDArray)
     raise AttributeError("module %r has no attribute %r" % (__name__, name))

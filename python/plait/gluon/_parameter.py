@@ -15,7 +15,6 @@ from ..error import MXNetError, check
 from ..util import is_np_shape
 from .utils import shape_is_known
 
-tensor_types = (nd.NDArray,)
 _DEFAULT_INIT = initializer.Uniform()
 _version = 0
 

@@ -16,7 +16,8 @@ from .utils import HookHandle, _indent
 __all__ = ["Block", "HybridBlock"]
 
 _NDArray = nd.NDArray
-_BlockScope = BlockScope  # MXNet's name for it
+_BlockScope = BlockScope  # MXNet's names, which libraries import
+_flatten, _regroup = graph.flatten, graph.regroup
 _DEFAULT_INIT = initializer.Uniform()
 
 

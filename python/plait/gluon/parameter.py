@@ -4,7 +4,6 @@ from ._parameter import (
     Constant,
     DeferredInitializationError,
     Parameter,
-    tensor_types,
 )
 from .parameter_dict import ParameterDict
 
@@ -13,5 +12,4 @@ __all__ = [
     "Parameter",
     "Constant",
     "ParameterDict",
-    "tensor_types",
 ]

@@ -21,6 +21,9 @@ __all__ = [
 ]
 
 
+_REPOSITORY = "https://apache-mxnet.s3-accelerate.dualstack.amazonaws.com/"
+
+
 def split_data(data, num_slice, batch_axis=0, even_split=True):
     """Cuts an NDArray into `num_slice` pieces along the batch axis.
 
@@ -107,6 +110,17 @@ def check_sha1(filename, sha1_hash):
 def replace_file(src, dst):
     """Moves src over dst in one step."""
     os.replace(src, dst)
+
+
+def _get_repo_url():
+    """Where MXNet's files were published, or what MXNET_GLUON_REPO says, with a /."""
+    url = os.environ.get("MXNET_GLUON_REPO", _REPOSITORY)
+    return url if url.endswith("/") else url + "/"
+
+
+def _get_repo_file_url(namespace, filename):
+    """The URL of a published file; libraries pass it to download()."""
+    return "%s%s/%s" % (_get_repo_url(), namespace, filename)
 
 
 def _indent(text, spaces):

@@ -2,6 +2,7 @@
 over all time.
 """
 
+from .. import ndarray  # noqa: F401  (libraries look for it here)
 from .base import (
     CompositeEvalMetric,
     CustomMetric,

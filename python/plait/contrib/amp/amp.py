@@ -52,7 +52,8 @@ __all__ = [
 
 # ------------------------------------------------- training
 
-_initialized = None  # the target once init() was called
+_amp_initialized = False  # libraries look at it, under this name
+_target = None  # the name of the dtype, once init() was called
 _loss_scaler = None
 _first_scaler_taken = False
 _wrapped = []  # (namespace, name, original)
@@ -70,18 +71,18 @@ def init(
     The lists replace the default ones (list_lp16_ops and so on). A second call with the
     same target does nothing.
     """
-    global _initialized, _loss_scaler, _first_scaler_taken
+    global _amp_initialized, _target, _loss_scaler, _first_scaler_taken
     name = target_name(target_dtype)
-    if _initialized is not None:
-        if _initialized != name:
+    if _amp_initialized:
+        if _target != name:
             raise AmpError(
                 "amp.init: it was called for %s before, and now for %s; one dtype for "
-                "the process was expected" % (_initialized, name)
+                "the process was expected" % (_target, name)
             )
         return
     rules = rules_of(name, target_precision_ops, conditional_fp32_ops, fp32_ops)
     _plait.set_autocast(rules)
-    _initialized = name
+    _amp_initialized, _target = True, name
     _loss_scaler = LossScaler()
     _first_scaler_taken = False
     logging.info("Using AMP")
@@ -95,9 +96,10 @@ def init(
 
 def _off():
     """Takes init() back: for tests, which share a process."""
-    global _initialized, _loss_scaler
+    global _amp_initialized, _target, _loss_scaler
     _plait.set_autocast(None)
-    _initialized = _loss_scaler = None
+    _amp_initialized = False
+    _target = _loss_scaler = None
     while _wrapped:
         module, name, original = _wrapped.pop()
         setattr(module, name, original)
@@ -140,7 +142,7 @@ def _trainer_of(thing, what):
 def init_trainer(optimizer_or_trainer):
     """Gives a trainer a loss scale that adapts; steps that overflow are left out."""
     global _first_scaler_taken
-    if _initialized is None:
+    if not _amp_initialized:
         raise AmpError(
             "amp.init_trainer: AMP is not initialized; call amp.init() first"
         )

@@ -196,3 +196,12 @@ class BatchMaker:
             if not self._skip:
                 raise
             return None  # one by one, to find those that are broken
+
+
+def as_in_context(batch, ctx):
+    """A batch, an array or lists of them, on another device."""
+    if isinstance(batch, nd.NDArray):
+        return batch.as_in_context(ctx)
+    if isinstance(batch, (list, tuple)):
+        return [as_in_context(part, ctx) for part in batch]
+    return batch

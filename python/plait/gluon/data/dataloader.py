@@ -2,6 +2,7 @@
 
 import logging
 import random
+from multiprocessing.reduction import ForkingPickler  # noqa: F401  (libraries want it)
 
 import numpy as np
 
@@ -12,13 +13,19 @@ from . import sampler as _sampler
 from .batchify import (
     BatchMaker,
     Partial,
+    as_in_context,
     default_batchify_fn,
     default_mp_batchify_fn,
 )
 from .chance import Place, seed_of_epoch
+from .multi_worker import MultiWorkerIter
 from .workers import DataLoaderTimeout, ProcessPool, ThreadPool
 
 __all__ = ["DataLoader", "default_batchify_fn", "default_mp_batchify_fn"]
+
+# MXNet's names, which libraries with loaders of their own import.
+_as_in_context = as_in_context
+_MultiWorkerIter = MultiWorkerIter
 
 
 class DataLoader:
@@ -101,6 +108,7 @@ class DataLoader:
         self._batch_bytes = None  # of the largest so far
         self._method = start_method or ("fork" if thread_pool is False else None)
         self._timeout = timeout
+        self._pin_memory = pin_memory  # libraries' loaders look at it
         self._pin = cpu_pinned(pin_device_id) if pin_memory else None
         self._auto_reload = auto_reload
         self._pool = None
@@ -148,7 +156,7 @@ class DataLoader:
         return epoch
 
     def _placed(self, batch):
-        return batch if self._pin is None else _as_in_context(batch, self._pin)
+        return batch if self._pin is None else as_in_context(batch, self._pin)
 
     def _new_epoch(self):
         resumed, self._resumed = self._resumed, None
@@ -381,11 +389,3 @@ def _choose_sampler(dataset, batch_size, shuffle, sampler, last_batch, batch_sam
     elif shuffle:
         raise ValueError("shuffle must not be specified if sampler is specified")
     return _sampler.BatchSampler(sampler, batch_size, last_batch or "keep")
-
-
-def _as_in_context(data, ctx):
-    if isinstance(data, nd.NDArray):
-        return data.as_in_context(ctx)
-    if isinstance(data, (list, tuple)):
-        return [_as_in_context(d, ctx) for d in data]
-    return data

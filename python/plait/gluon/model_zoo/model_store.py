@@ -8,8 +8,8 @@ from ..utils import check_sha1
 __all__ = ["get_model_file", "purge"]
 
 # SHA-1 of the files that MXNet published; the first 8 digits are part of the file's
-# name.
-_SHA1 = {
+# name. Libraries with models of their own add theirs to it, hence MXNet's name.
+_model_sha1 = {
     "alexnet": "44335d1f0046b328243b32a26a4fbd62d9057b45",
     "densenet121": "f27dbf2dbd5ce9a80b102d89c7483342cd33cb31",
     "densenet161": "b6c8a95717e3e761bd88d145f4d0a214aaa515dc",
@@ -49,9 +49,9 @@ _SHA1 = {
 
 def short_hash(name):
     """The first 8 digits of the SHA-1 of a model's file."""
-    if name not in _SHA1:
+    if name not in _model_sha1:
         raise ValueError("Pretrained model for %s is not available." % name)
-    return _SHA1[name][:8]
+    return _model_sha1[name][:8]
 
 
 def get_model_file(name, root=None):
@@ -63,7 +63,7 @@ def get_model_file(name, root=None):
     """
     root = os.path.expanduser(root or os.path.join(base.data_dir(), "models"))
     own = os.path.join(root, name + ".params")
-    if name not in _SHA1:
+    if name not in _model_sha1:
         if os.path.exists(own):
             return own
         raise FileNotFoundError(
@@ -73,10 +73,10 @@ def get_model_file(name, root=None):
         )
     published = os.path.join(root, "%s-%s.params" % (name, short_hash(name)))
     if os.path.exists(published):
-        if not check_sha1(published, _SHA1[name]):
+        if not check_sha1(published, _model_sha1[name]):
             raise ValueError(
                 "get_model_file: %s has another content than MXNet published; its "
-                "SHA-1 should be %s" % (published, _SHA1[name])
+                "SHA-1 should be %s" % (published, _model_sha1[name])
             )
         return published
     if os.path.exists(own):
