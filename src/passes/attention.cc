@@ -7,6 +7,8 @@
 #include <unordered_map>
 
 #include "base/options.h"
+#include "passes/attention_graph.h"
+#include "passes/infer.h"
 #include "passes/node_fields.h"
 #include "passes/simplify.h"
 
@@ -17,32 +19,12 @@ double NumberOf(const GraphNode& node, std::string_view name) {
   return AttrCodec<double>::Decode(FieldOf(node, name), "attention");
 }
 
-// What one dot_product_attention replaces.
-struct Site {
-  GraphEntry q, k, v;
-  GraphEntry mask, length;  // node < 0: none
-  double scale = 1;
-  double dropout = 0;
-  bool rows_first = false;  // q, k, v are (batch, length, heads, size)
-  int anchor = -1;          // the node whose place it takes
-  int named = -1;           // whose name it takes: of what drew random numbers
-  Shape scores;             // (..., queries, keys)
-};
+using Site = AttentionSite;
 
 class AttentionPass {
  public:
   AttentionPass(const Graph& graph, const std::vector<bool>& wanted)
-      : graph_(graph), readers_(graph.size()), tracked_(graph.size(), false) {
-    for (size_t i = 0; i < graph.inputs.size(); ++i)
-      tracked_[graph.inputs[i]] = i < wanted.size() && wanted[i];
-    for (size_t id = 0; id < graph.size(); ++id) {
-      for (GraphEntry e : graph.nodes[id].inputs) {
-        readers_[e.node].push_back(static_cast<int>(id));
-        if (tracked_[e.node]) tracked_[id] = true;
-      }
-    }
-    for (GraphEntry e : graph.outputs) readers_[e.node].push_back(-1);
-  }
+      : graph_(graph), g_(graph, wanted) {}
 
   Graph Run() {
     for (size_t id = 0; id < graph_.size(); ++id) {
@@ -54,36 +36,10 @@ class AttentionPass {
 
  private:
   const GraphNode& At(int id) const { return graph_.nodes[id]; }
-  bool IsOp(int id, std::string_view name) const {
-    return id >= 0 && !At(id).is_input() && At(id).op->name == name;
-  }
-  bool IsOneOf(int id, std::initializer_list<std::string_view> names) const {
-    for (std::string_view name : names)
-      if (IsOp(id, name)) return true;
-    return false;
-  }
-  const Shape& ShapeOf(GraphEntry e) const { return graph_.spec(e).shape; }
-
-  // The one reader of a node's first output, or -1.
-  int OnlyReader(int id) const {
-    return readers_[id].size() == 1 ? readers_[id][0] : -1;
-  }
-  // Past casts between floats that nothing else reads.
-  int SkipCasts(int id) const {
-    while (IsOneOf(id, {"Cast", "amp_cast"}) && IsFloat(At(id).outputs[0].dtype) &&
-           OnlyReader(id) >= 0)
-      id = OnlyReader(id);
-    return id;
-  }
-  GraphEntry BehindCasts(GraphEntry e) const {
-    while (IsOneOf(e.node, {"Cast", "amp_cast"}) && OnlyReader(e.node) >= 0 &&
-           IsFloat(graph_.spec(At(e.node).inputs[0]).dtype))
-      e = At(e.node).inputs[0];
-    return e;
-  }
+  const Shape& ShapeOf(GraphEntry e) const { return g_.ShapeOf(e); }
 
   std::optional<Site> Find(int softmax) const {
-    if (!IsOp(softmax, "softmax")) return {};
+    if (!g_.IsOp(softmax, "softmax")) return {};
     const GraphNode& node = At(softmax);
     const Shape& shape = node.outputs[0].shape;
     const int64_t axis = static_cast<int64_t>(NumberOf(node, "axis"));
@@ -98,7 +54,14 @@ class AttentionPass {
     if (!(site.scale > 0) || !FindWeights(softmax, site) ||
         !FindScores(node.inputs[0], site))
       return {};
+    // A factor without its mask is no mask.
+    if (site.factor.node >= 0 && site.mask_kind != Site::Mask::kHides) return {};
+    if (site.mask_kind == Site::Mask::kFilled &&
+        (g_.IsTracked(site.q) || g_.IsTracked(site.k)))
+      return {};
     if (!Wins(site)) return {};
+    if (site.interleaved > 0) return site;
+    TakeFactors(site);
     TakeTransposes(site);
     return site;
   }
@@ -108,40 +71,53 @@ class AttentionPass {
   bool Wins(const Site& site) const {
     constexpr int64_t kFewQueries = 12, kFewKeys = 96;
     const int rank = site.scores.rank();
-    return (!tracked_[site.q.node] && !tracked_[site.k.node] &&
-            !tracked_[site.v.node]) ||
+    return (!g_.IsTracked(site.q) && !g_.IsTracked(site.k) && !g_.IsTracked(site.v)) ||
            (site.scores[rank - 2] >= kFewQueries && site.scores[rank - 1] >= kFewKeys);
   }
 
-  // From the weights on: dropout, and the product with the values.
+  // From the weights on: a mask as a factor, dropout, and the product with the values.
   bool FindWeights(int softmax, Site& site) const {
-    int next = SkipCasts(OnlyReader(softmax));
-    if (IsOp(next, "Dropout")) {
+    int last = softmax, next = g_.SkipCasts(g_.OnlyReader(softmax));
+    if (g_.IsOneOf(next, {"broadcast_mul", "elemwise_mul"})) {
+      const auto& in = At(next).inputs;
+      site.factor = in[g_.BehindCasts(in[0]).node == last ? 1 : 0];
+      if (g_.BehindCasts(in[site.factor == in[0] ? 1 : 0]).node != last) return false;
+      last = next;
+      next = g_.SkipCasts(g_.OnlyReader(next));
+    }
+    if (g_.IsOp(next, "Dropout")) {
       const GraphNode& dropout = At(next);
       if (TextOf(dropout, "mode") != "training" ||
           AttrCodec<Shape>::Decode(FieldOf(dropout, "axes"), "attention").rank() > 0)
         return false;
       site.dropout = NumberOf(dropout, "p");
       if (site.dropout > 0) site.named = next;
-      if (readers_[next].size() != 1) return false;
-      next = SkipCasts(OnlyReader(next));
+      if (g_.CountReaders(next) != 1) return false;
+      last = next;
+      next = g_.SkipCasts(g_.OnlyReader(next));
     }
-    if (!IsProduct(next, false, false) || !(ShapeOf(At(next).inputs[0]) == site.scores))
-      return false;
+    if (next < 0) return false;
     // The weights must be the left side, and that alone.
-    const GraphEntry left = BehindCasts(At(next).inputs[0]);
-    if (left.node != softmax && !(IsOp(left.node, "Dropout"))) return false;
-    site.v = At(next).inputs[1];
-    if (ShapeOf(site.v).size(0, site.scores.rank() - 2) !=
-        site.scores.size(0, site.scores.rank() - 2))
+    const bool interleaved =
+        g_.IsOneOf(next, {"_contrib_interleaved_matmul_selfatt_valatt",
+                          "_contrib_interleaved_matmul_encdec_valatt"});
+    if (!interleaved && !IsProduct(next, false, false)) return false;
+    const GraphEntry weights = At(next).inputs[interleaved ? 1 : 0];
+    if (!(ShapeOf(weights) == site.scores) || g_.BehindCasts(weights).node != last)
       return false;
+    site.v = At(next).inputs[interleaved ? 0 : 1];
     site.anchor = next;
     if (site.named < 0) site.named = next;
-    return true;
+    if (interleaved) {
+      site.interleaved = static_cast<int64_t>(NumberOf(At(next), "heads"));
+      return true;
+    }
+    return ShapeOf(site.v).size(0, site.scores.rank() - 2) ==
+           site.scores.size(0, site.scores.rank() - 2);
   }
 
   bool IsProduct(int id, bool transpose_a, bool transpose_b) const {
-    if (!IsOneOf(id, {"batch_dot", "_linalg_gemm2"})) return false;
+    if (!g_.IsOneOf(id, {"batch_dot", "_linalg_gemm2"})) return false;
     const GraphNode& node = At(id);
     if (node.op->name == "_linalg_gemm2" &&
         (NumberOf(node, "alpha") != 1 || NumberOf(node, "axis") != -2))
@@ -153,21 +129,25 @@ class AttentionPass {
   // Back from the softmax: factors, a mask, and the product of queries and keys.
   bool FindScores(GraphEntry e, Site& site) const {
     for (;;) {
-      e = BehindCasts(e);
-      if (e.node < 0 || At(e.node).is_input() || readers_[e.node].size() != 1)
+      e = g_.BehindCasts(e);
+      if (e.node < 0 || At(e.node).is_input() || g_.CountReaders(e.node) != 1)
         return false;
       const GraphNode& node = At(e.node);
-      if (const std::optional<double> factor = FactorOf(e.node)) {
+      if (const std::optional<double> factor = g_.FactorOf(e.node)) {
         if (!(*factor > 0)) return false;
         // A mask that comes after it would have been scaled as well.
         site.scale *= *factor;
         e = node.inputs[0];
-      } else if (IsOneOf(e.node, {"broadcast_add", "elemwise_add"})) {
+      } else if (g_.IsOneOf(e.node, {"broadcast_add", "elemwise_add"})) {
         if (site.mask.node >= 0 || site.scale != 1) return false;
         const int side = LeadsToProduct(node.inputs[0]) ? 0 : 1;
         site.mask = node.inputs[1 - side];
         e = node.inputs[side];
-        if (!FitsAsMask(site)) return false;
+        if (!FitsAsMask(g_, site)) return false;
+      } else if (g_.IsOp(e.node, "where")) {
+        if (site.scale != 1 || !FindWhere(g_, e.node, site, e)) return false;
+      } else if (site.interleaved > 0) {
+        return FindInterleaved(e.node, site);
       } else if (IsProduct(e.node, false, true)) {
         site.q = node.inputs[0];
         site.k = node.inputs[1];
@@ -181,40 +161,56 @@ class AttentionPass {
     }
   }
 
-  std::optional<double> FactorOf(int id) const {
-    if (IsOp(id, "_mul_scalar")) return NumberOf(At(id), "scalar");
-    if (IsOp(id, "_div_scalar")) return 1 / NumberOf(At(id), "scalar");
-    if (!IsOp(id, "_contrib_div_sqrt_dim")) return {};
-    const Shape& s = At(id).outputs[0].shape;
-    return 1 / std::sqrt(static_cast<double>(s[s.rank() - 1]));
+  // A product of interleaved projections, of the array that the values are in.
+  bool FindInterleaved(int id, Site& site) const {
+    const GraphNode& node = At(id);
+    if (g_.IsOp(id, "_contrib_interleaved_matmul_selfatt_qk")) {
+      site.q = site.k = node.inputs[0];
+    } else if (g_.IsOp(id, "_contrib_interleaved_matmul_encdec_qk")) {
+      site.q = node.inputs[0];
+      site.k = node.inputs[1];
+    } else {
+      return false;
+    }
+    const DType dtype = graph_.spec(site.q).dtype;
+    if (!(site.k == site.v) || site.interleaved != NumberOf(node, "heads") ||
+        site.scores.rank() != 3 || graph_.spec(site.k).dtype != dtype ||
+        At(site.anchor).outputs[0].dtype != dtype)
+      return false;
+    const Shape& y = At(site.anchor).outputs[0].shape;
+    const auto size = static_cast<double>(y[2] / site.interleaved);
+    site.scale /= std::sqrt(size);
+    return size > 0;
+  }
+
+  // Factors of queries or keys alone are factors of all scores.
+  void TakeFactors(Site& site) const {
+    for (GraphEntry* e : {&site.q, &site.k}) {
+      for (;;) {
+        const std::optional<double> factor = g_.FactorOf(e->node);
+        if (!factor || !(*factor > 0) || g_.CountReaders(e->node) != 1) break;
+        site.scale *= *factor;
+        *e = At(e->node).inputs[0];
+      }
+    }
   }
 
   bool LeadsToProduct(GraphEntry e) const {
-    e = BehindCasts(e);
-    while (FactorOf(e.node)) e = BehindCasts(At(e.node).inputs[0]);
-    return IsProduct(e.node, false, true) || IsProduct(e.node, false, false);
-  }
-
-  bool FitsAsMask(const Site& site) const {
-    const Spec& mask = graph_.spec(site.mask);
-    const int rank = site.scores.rank();
-    if (tracked_[site.mask.node] || !IsFloat(mask.dtype) || mask.shape.rank() > rank)
-      return false;
-    for (int i = 1; i <= mask.shape.rank(); ++i) {
-      const int64_t n = mask.shape[mask.shape.rank() - i];
-      if (n != 1 && n != site.scores[rank - i]) return false;
-    }
-    return true;
+    e = g_.BehindCasts(e);
+    while (g_.FactorOf(e.node)) e = g_.BehindCasts(At(e.node).inputs[0]);
+    return IsProduct(e.node, false, true) || IsProduct(e.node, false, false) ||
+           g_.IsOneOf(e.node, {"_contrib_interleaved_matmul_selfatt_qk",
+                               "_contrib_interleaved_matmul_encdec_qk"});
   }
 
   // k^T as a right side: what it is the transpose of.
   bool TransposedKey(GraphEntry e, Site& site) const {
     const int rank = site.scores.rank();
     const GraphNode& node = At(e.node);
-    if (IsOp(e.node, "transpose")) {
+    if (g_.IsOp(e.node, "transpose")) {
       const Shape axes = AttrCodec<Shape>::Decode(FieldOf(node, "axes"), "attention");
       if (!(axes == (rank == 3 ? Shape{0, 2, 1} : Shape{0, 1, 3, 2}))) return false;
-    } else if (IsOp(e.node, "SwapAxis")) {
+    } else if (g_.IsOp(e.node, "SwapAxis")) {
       const auto dim = [&](const char* name) {
         const int64_t d = static_cast<int64_t>(NumberOf(node, name));
         return d < 0 ? d + rank : d;
@@ -246,7 +242,7 @@ class AttentionPass {
   // node -1. With four axes there is no reshape between.
   GraphEntry RowsFirst(GraphEntry e) const {
     if (ShapeOf(e).rank() == 3) {
-      if (!IsOp(e.node, "Reshape")) return {};
+      if (!g_.IsOp(e.node, "Reshape")) return {};
       const Shape& s = ShapeOf(e);
       e = At(e.node).inputs[0];
       const Shape& from = ShapeOf(e);
@@ -256,7 +252,7 @@ class AttentionPass {
     return At(e.node).inputs[0];
   }
   bool SwapsHeads(int id) const {
-    return IsOp(id, "transpose") &&
+    return g_.IsOp(id, "transpose") &&
            AttrCodec<Shape>::Decode(FieldOf(At(id), "axes"), "attention") ==
                Shape{0, 2, 1, 3};
   }
@@ -270,13 +266,13 @@ class AttentionPass {
     for (GraphEntry e : {k, v}) {
       if (ShapeOf(e)[0] != rows[0] || ShapeOf(e)[2] != rows[2]) return;
     }
-    int next = OnlyReader(site.anchor);
+    int next = g_.OnlyReader(site.anchor);
     if (site.scores.rank() == 3) {
-      if (!IsOp(next, "Reshape")) return;
+      if (!g_.IsOp(next, "Reshape")) return;
       const Shape& s = At(next).outputs[0].shape;
       if (s.rank() != 4 || s[0] != rows[0] || s[1] != rows[2] || s[2] != rows[1])
         return;
-      next = OnlyReader(next);
+      next = g_.OnlyReader(next);
     }
     if (next < 0 || !SwapsHeads(next)) return;
     site.q = q;
@@ -308,6 +304,33 @@ class AttentionPass {
 
   GraphEntry Moved(GraphEntry e) const { return {moved_[e.node], e.index}; }
 
+  GraphEntry Add(const char* name, std::initializer_list<GraphEntry> inputs,
+                 std::initializer_list<NamedAttr> attrs, const std::string& node_name,
+                 Graph& out) const {
+    GraphNode node;
+    node.op = &GetOp(name);
+    node.params = MakeParams(*node.op, {attrs.begin(), attrs.size()});
+    node.name = node_name;
+    Specs in, specs(1);
+    for (GraphEntry e : inputs) {
+      node.inputs.push_back(e);
+      in.push_back(out.spec(e));
+    }
+    InferPartial(*node.op, *node.params, in, specs);
+    node.outputs.push_back(specs[0]);
+    out.Add(std::move(node));
+    return {static_cast<int>(out.size()) - 1, 0};
+  }
+  // As it was before it was repeated for the heads, or in this shape.
+  GraphEntry ForHeads(GraphEntry e, const Shape& full, const Shape& shape,
+                      Graph& out) const {
+    const GraphEntry before = BeforeHeads(g_, e, full);
+    if (before.node >= 0) return Moved(before);
+    if (ShapeOf(e) == shape) return Moved(e);
+    return Add("Reshape", {Moved(e)}, {{"shape", AttrCodec<Shape>::Encode(shape)}},
+               At(e.node).name + "_of_heads", out);
+  }
+
   // The mask with as many axes as (batch, heads, queries, keys).
   GraphEntry MaskOf(const Site& site, const Shape& full, Graph& out) const {
     const Shape& mask = ShapeOf(site.mask);
@@ -316,60 +339,78 @@ class AttentionPass {
       const bool each = mask[0] != 1;
       s = {each ? full[0] : 1, each ? full[1] : 1, mask[1], mask[2]};
     }
-    return s == mask ? Moved(site.mask) : Reshaped(site.mask, s, out);
+    const GraphEntry e = ForHeads(site.mask, full, s, out);
+    const std::string name = At(site.mask.node).name;
+    const auto cast = [&](GraphEntry x, DType dtype) {
+      return Add("Cast", {x}, {{"dtype", AttrCodec<DType>::Encode(dtype)}},
+                 name + "_cast", out);
+    };
+    if (site.mask_kind == Site::Mask::kAdded) return e;
+    if (site.mask_kind == Site::Mask::kHides)
+      return IsFloat(out.spec(e).dtype) ? cast(e, DType::kBool) : e;
+    // 0 where the mask is not 0, else the number.
+    const GraphEntry seen = Add("_not_equal_scalar", {cast(e, DType::kFloat32)},
+                                {{"scalar", {0.0}}}, name + "_seen", out);
+    const GraphEntry hidden =
+        Add("_minus_scalar", {seen}, {{"scalar", {1.0}}}, name + "_hidden", out);
+    return Add("_mul_scalar", {hidden}, {{"scalar", {-site.filled}}}, name + "_added",
+               out);
   }
 
-  GraphEntry Reshaped(GraphEntry e, const Shape& s, Graph& out) const {
-    static const OpDef& reshape = GetOp("Reshape");
-    const NamedAttr attrs[] = {{"shape", AttrCodec<Shape>::Encode(s)}};
-    GraphNode node;
-    node.op = &reshape;
-    node.params = MakeParams(reshape, attrs);
-    node.name = At(e.node).name + "_of_heads";
-    node.inputs = {Moved(e)};
-    node.outputs.push_back({s, graph_.spec(e).dtype});
-    out.Add(std::move(node));
-    return {static_cast<int>(out.size()) - 1, 0};
+  // (batch, heads, queries, keys).
+  Shape FullOf(const Site& site) const {
+    const int rank = site.scores.rank();
+    // Three axes: each of the first one counts as a batch with one head.
+    Shape full{site.scores[0], 1, site.scores[rank - 2], site.scores[rank - 1]};
+    const Shape& q = ShapeOf(site.q);
+    if (site.interleaved > 0) {
+      full[0] = q[1];
+      full[1] = site.interleaved;
+    }
+    if (site.rows_first) full[0] = q[0];
+    if (site.rows_first || rank == 4) full[1] = q[site.rows_first ? 2 : 1];
+    return full;
   }
 
   void Emit(const Site& site, Graph& out) const {
-    static const OpDef& attention = GetOp("_contrib_dot_product_attention");
-    const Spec& q = graph_.spec(site.q);
-    // Three axes: each of the first one counts as a batch with one head.
-    Shape full{site.scores[0], 1, site.scores[site.scores.rank() - 2],
-               site.scores[site.scores.rank() - 1]};
-    if (site.rows_first) full[0] = q.shape[0];
-    if (site.rows_first || site.scores.rank() == 4)
-      full[1] = q.shape[site.rows_first ? 2 : 1];
+    const Shape full = FullOf(site);
     GraphNode node;
-    node.inputs = {Moved(site.q), Moved(site.k), Moved(site.v)};
+    node.inputs = {Moved(site.q)};
+    if (site.interleaved == 0 || !(site.q == site.k))
+      node.inputs.push_back(Moved(site.k));
+    if (site.interleaved == 0) node.inputs.push_back(Moved(site.v));
     if (site.mask.node >= 0) node.inputs.push_back(MaskOf(site, full, out));
     if (site.length.node >= 0) {
       const Shape each{full[0], full[1], full[2]};
-      node.inputs.push_back(Reshaped(site.length, each, out));
+      node.inputs.push_back(ForHeads(site.length, each, each, out));
     }
-    const NamedAttr attrs[] = {
-        {"scale", {site.scale}},
-        {"dropout", {site.dropout}},
-        {"layout", {std::string(site.rows_first ? "BTHD" : "BHTD")}},
-        {"use_mask", {site.mask.node >= 0}},
-        {"use_length", {site.length.node >= 0}}};
-    node.op = &attention;
-    node.params = MakeParams(attention, attrs);
+    SmallVector<NamedAttr, 6> attrs{{"scale", {site.scale}},
+                                    {"dropout", {site.dropout}},
+                                    {"use_mask", {site.mask.node >= 0}},
+                                    {"use_length", {site.length.node >= 0}}};
+    if (site.interleaved > 0) {
+      attrs.push_back({"heads", {site.interleaved}});
+      attrs.push_back({"self", {site.q == site.k}});
+    } else {
+      attrs.push_back({"layout", {std::string(site.rows_first ? "BTHD" : "BHTD")}});
+    }
+    node.op = &GetOp(site.interleaved > 0 ? "_interleaved_attention"
+                                          : "_contrib_dot_product_attention");
+    node.params = MakeParams(*node.op, attrs);
     node.name = At(site.named).name;
     node.group = At(site.anchor).group;
-    node.outputs.push_back(At(site.anchor).outputs[0]);
+    const Spec& y = At(site.anchor).outputs[0];
+    node.outputs.push_back(y);
     node.outputs.push_back(
         {{full[0], full[1], full[2]},
-         q.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32});
+         y.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32});
     node.outputs.push_back({{2}, DType::kUint64});
     out.Add(std::move(node));
   }
 
   const Graph& graph_;
-  std::vector<std::vector<int>> readers_;  // -1: an output of the graph
-  std::vector<bool> tracked_;              // gradients flow through it
-  std::unordered_map<int, Site> sites_;    // by anchor
+  const AttentionGraph g_;
+  std::unordered_map<int, Site> sites_;  // by anchor
   std::vector<int> moved_;
 };
 

@@ -47,9 +47,9 @@ Graph Fused(const Symbol& symbol, const std::vector<std::string>& wanted = {},
   return FuseAttention(graph, wants);
 }
 
-double NumberIn(const Graph& graph, const char* field) {
+double NumberIn(const Graph& graph, const char* field, const char* op = kFused) {
   for (const GraphNode& node : graph.nodes) {
-    if (node.is_input() || node.op->name != kFused) continue;
+    if (node.is_input() || node.op->name != op) continue;
     for (const Field& f : node.op->fields) {
       if (f.name == field)
         return AttrCodec<double>::Decode(f.access->Get(node.params->get()), field);
@@ -110,6 +110,58 @@ TEST(FuseAttention, KnowsKeysThatAreTransposed) {
   const Symbol swapped = CallOp("SwapAxis", {kK}, {{"dim1", "1"}, {"dim2", "2"}});
   EXPECT_EQ(CountOps(Fused(Result(Weights(CallOp("batch_dot", {kQ, swapped})), kV))),
             1);
+}
+
+constexpr const char* kInterleaved = "_interleaved_attention";
+
+TEST(FuseAttention, FindsInterleavedProjections) {
+  const Symbol x = Symbol::Variable("x"), length = Symbol::Variable("length");
+  const SymbolAttrs heads = {{"heads", "2"}};
+  const Symbol scores = CallOp("_contrib_interleaved_matmul_selfatt_qk", {x}, heads);
+  Symbol each = CallOp("expand_dims", {length}, {{"axis", "1"}});
+  each = CallOp("broadcast_axis", {each}, {{"axis", "1"}, {"size", "2"}});
+  each = CallOp("Reshape", {each}, {{"shape", "(-1, 0)"}, {"reverse", "True"}});
+  const Symbol weights =
+      CallOp("softmax", {scores, each}, {{"use_length", "True"}, {"axis", "-1"}});
+  const auto result = [&](const Symbol& from) {
+    return CallOp("_contrib_interleaved_matmul_selfatt_valatt", {from, weights}, heads);
+  };
+  const std::map<std::string, Shape> shapes = {
+      {"x", {100, 3, 24}}, {"y", {100, 3, 24}}, {"length", {3, 100}}};
+  Graph graph = Fused(result(x), {"x"}, shapes);
+  EXPECT_EQ(CountOps(graph), 2);  // and expand_dims: heads share their lengths
+  EXPECT_EQ(CountOps(graph, kInterleaved), 1);
+  EXPECT_EQ(NumberIn(graph, "scale", kInterleaved), 0.5);
+  EXPECT_EQ(graph.spec(graph.outputs[0]).shape, (Shape{100, 3, 8}));
+  // Values of something else.
+  graph = Fused(result(Symbol::Variable("y")), {}, shapes);
+  EXPECT_EQ(CountOps(graph, kInterleaved), 0);
+}
+
+TEST(FuseAttention, TakesMasksThatHideKeys) {
+  const Symbol scores = Scores(kQ, kK);
+  const auto filled = [&](const Symbol& mask, const char* with) {
+    const Symbol number =
+        CallOp("_mul_scalar", {CallOp("ones_like", {scores})}, {{"scalar", with}});
+    return Weights(CallOp("where", {mask, scores, number}));
+  };
+  const std::map<std::string, Shape> shapes = {{"mask", {4, 100, 100}}};
+  const Symbol seen = CallOp("_greater_scalar", {kMask}, {{"scalar", "0"}});
+  const auto times = [&](const Symbol& x, const Symbol& mask) {
+    return Result(CallOp("broadcast_mul", {x, mask}), kV);
+  };
+  const auto count = [&](const Symbol& y, const std::vector<std::string>& wanted) {
+    return CountOps(Fused(y, wanted, shapes), kFused);
+  };
+  EXPECT_EQ(count(times(filled(seen, "-1e4"), seen), {"q", "k", "v"}), 1);
+  EXPECT_EQ(count(times(filled(kMask, "-1e4"), kMask), {}), 0);  // not 0 and 1
+  EXPECT_EQ(count(times(Weights(scores), seen), {}), 0);
+  // Without the factor all keys count alike where all are hidden.
+  EXPECT_EQ(count(Result(filled(kMask, "-1e18"), kV), {}), 1);
+  EXPECT_EQ(count(Result(filled(kMask, "-1e18"), kV), {"v"}), 1);
+  EXPECT_EQ(count(Result(filled(kMask, "-1e18"), kV), {"q"}), 0);
+  EXPECT_EQ(count(Result(filled(kMask, "-1e4"), kV), {}), 0);
+  EXPECT_EQ(count(Result(filled(kMask, "5"), kV), {}), 0);
 }
 
 TEST(FuseAttention, LeavesFewWeightsAloneWhereGradientsNeedThem) {

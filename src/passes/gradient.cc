@@ -42,11 +42,13 @@ class GradientPass {
   }
 
  private:
-  // A node is needed when it leads from a wanted input to an output.
+  // A node is needed when a gradient flows through it to a wanted input.
   void MarkNeeded(const std::vector<int>& inputs) {
     for (size_t i = 0; i < inputs.size(); ++i) needed_[inputs[i]] = request_.wanted[i];
     for (int id = 0; id < forward_size_; ++id) {
-      for (GraphEntry e : graph_.nodes[id].inputs) {
+      const GraphNode& node = graph_.nodes[id];
+      if (node.is_input() || node.op->zero_gradient) continue;
+      for (GraphEntry e : node.inputs) {
         if (needed_[e.node]) needed_[id] = true;
       }
     }

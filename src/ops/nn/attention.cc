@@ -44,7 +44,9 @@ bool UnifyRows(const P& p, Shape& x, int64_t& batch, int64_t& heads, int64_t& ro
   return fits && x[a.size] % p.heads == 0 && UnifySize(each, size);
 }
 
-void CheckMask(const char* op, const Shape& mask, const AttentionSizes& s) {
+}  // namespace
+
+void CheckAttentionMask(const char* op, const Shape& mask, const AttentionSizes& s) {
   if (!mask.rank_known()) return;
   const int64_t full[] = {s.batch, s.heads, s.queries, s.keys};
   bool fits = mask.rank() <= 4;
@@ -57,7 +59,7 @@ void CheckMask(const char* op, const Shape& mask, const AttentionSizes& s) {
         " (batch, heads, queries, keys) was expected");
 }
 
-void CheckLength(const char* op, Shape& length, const AttentionSizes& s) {
+void CheckAttentionLength(const char* op, Shape& length, const AttentionSizes& s) {
   const int64_t full[] = {s.batch, s.heads, s.queries};
   bool fits = length.rank() == 3 || Assign(length, Shape{s.batch});
   for (int i = 0; fits && length.rank() == 3 && i < 3; ++i) {
@@ -68,8 +70,6 @@ void CheckLength(const char* op, Shape& length, const AttentionSizes& s) {
         ", a number of keys for each of the batch, or one that broadcasts to ",
         Shape{s.batch, s.heads, s.queries}, " was expected");
 }
-
-}  // namespace
 
 std::vector<Param<P>> AttentionParamList() {
   return {
@@ -145,10 +145,10 @@ bool InferAttention(const P& p, const char* op, Specs& in, Shape* y) {
     if (y != nullptr && !UnifyRows(p, *y, s.batch, s.heads, s.queries, s.value_size))
       return false;
   }
-  if (p.use_mask) CheckMask(op, in[MaskInput(p)].shape, s);
+  if (p.use_mask) CheckAttentionMask(op, in[MaskInput(p)].shape, s);
   if (p.use_length) {
     Shape& length = in[LengthInput(p)].shape;
-    CheckLength(op, length, s);
+    CheckAttentionLength(op, length, s);
   }
   return true;
 }
@@ -185,6 +185,39 @@ cpu::AttentionRows RowsOf(const P& p, const View& x) {
           a.heads < 0 ? shape[a.size] / p.heads : stride(a.heads), stride(a.rows)};
 }
 
+void SetMaskAndLengths(cpu::AttentionProblem& problem, const View* mask,
+                       const View* length, std::vector<int64_t>& lengths) {
+  if (length != nullptr) {
+    const View& x = *length;
+    VisitDType(x.dtype, [&]<typename T>() {
+      for (int64_t i = 0; i < x.size(); ++i) {
+        const auto n =
+            static_cast<double>(static_cast<Accumulate<T>>(x.data<const T>()[i]));
+        // NaN counts as 0.
+        lengths.push_back(
+            n > 0 ? static_cast<int64_t>(std::min(n, static_cast<double>(problem.keys)))
+                  : 0);
+      }
+    });
+    problem.lengths = lengths.data();
+    if (const Shape& n = x.shape(); n.rank() == 3) {
+      problem.length_query = n[2] != 1;
+      problem.length_head = n[1] != 1 ? n[2] : 0;
+      problem.length_batch = n[0] != 1 ? n[1] * n[2] : 0;
+    }
+  }
+  if (mask != nullptr) {
+    const View& x = *mask;
+    const Shape& shape = x.shape();
+    int64_t stride = 1, strides[4] = {};
+    for (int i = shape.rank() - 1, axis = 3; i >= 0; --i, --axis) {
+      if (shape[i] != 1) strides[axis] = stride;
+      stride *= shape[i];
+    }
+    problem.mask = {x.ptr, x.dtype, strides[0], strides[1], strides[2], strides[3]};
+  }
+}
+
 cpu::AttentionProblem ProblemOf(const P& p, std::span<const View> in,
                                 std::vector<int64_t>& lengths) {
   const AttentionSizes s = SizesOf(p, in[0].shape(), in[1].shape(), in[2].shape());
@@ -196,34 +229,8 @@ cpu::AttentionProblem ProblemOf(const P& p, std::span<const View> in,
   problem.v = RowsOf(p, in[2]);
   problem.scale = AttentionScale(p, s.size);
   problem.causal = p.causal;
-  if (p.use_length) {
-    const View& x = in[LengthInput(p)];
-    VisitDType(x.dtype, [&]<typename T>() {
-      for (int64_t i = 0; i < x.size(); ++i) {
-        const auto n =
-            static_cast<double>(static_cast<Accumulate<T>>(x.data<const T>()[i]));
-        // NaN counts as 0.
-        lengths.push_back(
-            n > 0 ? static_cast<int64_t>(std::min(n, static_cast<double>(s.keys))) : 0);
-      }
-    });
-    problem.lengths = lengths.data();
-    if (const Shape& n = x.shape(); n.rank() == 3) {
-      problem.length_query = n[2] != 1;
-      problem.length_head = n[1] != 1 ? n[2] : 0;
-      problem.length_batch = n[0] != 1 ? n[1] * n[2] : 0;
-    }
-  }
-  if (p.use_mask) {
-    const View& x = in[MaskInput(p)];
-    const Shape& shape = x.shape();
-    int64_t stride = 1, strides[4] = {};
-    for (int i = shape.rank() - 1, axis = 3; i >= 0; --i, --axis) {
-      if (shape[i] != 1) strides[axis] = stride;
-      stride *= shape[i];
-    }
-    problem.mask = {x.ptr, x.dtype, strides[0], strides[1], strides[2], strides[3]};
-  }
+  SetMaskAndLengths(problem, p.use_mask ? &in[MaskInput(p)] : nullptr,
+                    p.use_length ? &in[LengthInput(p)] : nullptr, lengths);
   return problem;
 }
 

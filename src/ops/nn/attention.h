@@ -43,6 +43,12 @@ AttentionSizes SizesOf(const AttentionParams& p, const Shape& q, const Shape& k,
 bool InferAttention(const AttentionParams& p, const char* op, Specs& in, Shape* y);
 void InferAttentionTypes(const AttentionParams& p, const char* op, Specs& in);
 
+void CheckAttentionMask(const char* op, const Shape& mask, const AttentionSizes& s);
+void CheckAttentionLength(const char* op, Shape& length, const AttentionSizes& s);
+
+// Null: none. `lengths` keeps what the problem points to.
+void SetMaskAndLengths(cpu::AttentionProblem& problem, const View* mask,
+                       const View* length, std::vector<int64_t>& lengths);
 // The problem of a call whose first inputs are those. `lengths` keeps what it points
 // to. Dropout is left at 0.
 cpu::AttentionProblem ProblemOf(const AttentionParams& p, std::span<const View> in,
