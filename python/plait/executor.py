@@ -46,12 +46,20 @@ class Executor:
         arguments = symbol.list_arguments()
         auxiliary = symbol.list_auxiliary_states()
         arrays, grads, requests = [], [], []
+        names = symbol.list_inputs()
+        self._handle = None
+        if group2ctx is None:
+            self._handle = self._staged(names)
+        if self._handle is not None:
+            self._casts = self._opened = ()
+            self.outputs = self._handle.outputs()
+            return
         self._casts = []  # (gradient as computed, one of another dtype or storage)
         self._opened = []  # (sparse array, the dense one that the graph reads)
         args = iter(zip(arguments, arg_arrays, grad_arrays, strict=True))
         aux = iter(zip(auxiliary, aux_arrays, strict=True))
         states = set(auxiliary)
-        for name in symbol.list_inputs():
+        for name in names:
             if name in states:
                 arrays.append(self._dense(next(aux)[1]))
                 grads.append(None)
@@ -73,6 +81,23 @@ class Executor:
         if shared_exec is not None:
             self._handle.share_kept(shared_exec._handle)
         self.outputs = self._handle.outputs()
+
+    def _staged(self, names):
+        """What runs a graph with sparse values; None where there are none."""
+        from .staged_executor import handle_for
+
+        arguments = self._symbol.list_arguments()
+        arrays = dict(zip(self._symbol.list_auxiliary_states(), self.aux_arrays))
+        arrays.update(zip(arguments, self.arg_arrays))
+        grads = dict(zip(arguments, self.grad_arrays))
+        grads = [grads.get(name) for name in names]
+        requests = [
+            0 if grad is None else _REQUESTS[self._grad_req[name]]
+            for name, grad in zip(names, grads)
+        ]
+        return handle_for(
+            self._symbol, names, [arrays[n] for n in names], grads, requests
+        )
 
     def _dense(self, array):
         """The array, or a dense one that each forward() fills from it."""
@@ -205,6 +230,8 @@ class Executor:
                     "partial_shaping=True to suppress this warning." % name
                 )
             size = int(np.prod(shape))
+            if array.stype != "default":
+                return nd.zeros(shape, array.context, array.dtype, stype=array.stype)
             if size > array.size:
                 if not allow_up_sizing:
                     raise AssertionError(
@@ -380,13 +407,14 @@ def simple_bind(
     def fresh(name, shape, dtype, stype=None):
         return nd.zeros(shape, device_of(name), numpy_type_name(dtype), stype=stype)
 
-    # Arguments are dense, whatever storage a variable asks for; gradients have it.
-    asked = storages(symbol, stype_dict)
+    stypes, grad_stypes = storages(symbol, stype_dict)
+    if group2ctx:  # such graphs are computed densely
+        stypes = {}
 
-    def shared(pool, name, shape, dtype):
+    def shared(pool, name, shape, dtype, stype=None):
         array = pool.get(name) if pool else None
         if array is not None and array.shape == shape and array.dtype == dtype:
-            return array
+            return array if array.stype == (stype or "default") else None
         return None
 
     own_args = shared_exec.arg_dict if shared_exec is not None else {}
@@ -395,21 +423,23 @@ def simple_bind(
     params = set(names if shared_arg_names is None else shared_arg_names)
     args, grads = [], []
     for name, shape, dtype in zip(names, arg_shapes, arg_types):
-        array = None
+        array, stype = None, stypes.get(name)
         if name in params:
-            array = shared(own_args, name, shape, dtype)
-        elif shared_buffer is not None:
+            array = shared(own_args, name, shape, dtype, stype)
+        elif shared_buffer is not None and stype is None:
             array = _from_buffer(shared_buffer, name, shape, dtype)
         if array is None:
-            array = fresh(name, shape, dtype)
-            if name not in params and shared_buffer is not None:
+            array = fresh(name, shape, dtype, stype)
+            if name not in params and shared_buffer is not None and stype is None:
                 shared_buffer[name] = array
         args.append(array)
         grad = None
         if requests[name] != "null":
-            grad = shared(own_grads, name, shape, dtype) if name in params else None
+            stype = grad_stypes.get(name)
+            if name in params:
+                grad = shared(own_grads, name, shape, dtype, stype)
             if grad is None:
-                grad = fresh(name, shape, dtype, asked.get(name))
+                grad = fresh(name, shape, dtype, stype)
         grads.append(grad)
     aux = [
         shared(own_aux, name, shape, dtype) if shared_exec is not None else None
@@ -425,12 +455,20 @@ def simple_bind(
 
 
 def storages(symbol, stype_dict=None):
-    """{name: 'row_sparse'} of the variables that ask for it."""
-    wanted = dict(stype_dict or {})
-    for name, attributes in symbol.attr_dict().items():
-        if attributes.get("__storage_type__") == "1":
-            wanted.setdefault(name, "row_sparse")
-    return {name: stype for name, stype in wanted.items() if stype == "row_sparse"}
+    """({variable: storage}, {variable: storage of its gradient}), where not dense."""
+    kinds = {"1": "row_sparse", "2": "csr"}
+    wanted, embeds = dict(stype_dict or {}), False
+    for name, attributes in symbol.handle.attr_list():
+        kind = kinds.get(attributes.get("__storage_type__"))
+        if kind is not None:
+            wanted.setdefault(name, kind)
+        embeds = embeds or "input_dim" in attributes
+    wanted = {name: stype for name, stype in wanted.items() if stype in kinds.values()}
+    if not wanted and not embeds:
+        return {}, {}
+    from .symbol.staged import sparse_gradients
+
+    return wanted, dict.fromkeys(sparse_gradients(symbol, wanted), "row_sparse")
 
 
 def numpy_type_name(dtype):

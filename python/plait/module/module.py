@@ -311,7 +311,7 @@ class Module(BaseModule):
         elif self.params_initialized:
             group.set_params(self._arg_params, self._aux_params)
         else:
-            wanted = storages(self._symbol)
+            wanted, _ = storages(self._symbol)
             self._arg_params = _zeros_of(group.param_names, group.param_arrays, wanted)
             self._aux_params = _zeros_of(self._aux_names, group.aux_arrays, {})
 

@@ -9,6 +9,7 @@ import os
 
 from .. import _plait
 from . import _sparse_dot, _sparse_math, _sparse_update
+from . import _sparse_types as _types
 from ._core import NDArray, op
 from ._sparse_math import storage
 
@@ -17,37 +18,55 @@ _ON_DATA = """abs sign negative round rint ceil floor trunc fix sqrt cbrt square
 log1p sin tan arcsin arctan degrees radians sinh tanh arcsinh arctanh relu
 erf""".split()
 
+# For each operator the function of (arrays, params) that works on the parts, which may
+# decline by None, and the rule of storage (_sparse_types).
 _TABLE = {
-    name: _sparse_math.on_data(name) for name in _ON_DATA if name in _plait.op_names()
+    name: (_sparse_math.on_data(name), _types.same)
+    for name in _ON_DATA
+    if name in _plait.op_names()
 }
-_TABLE |= {name: _sparse_math.scalar_on_data(name) for name in _sparse_math._SCALAR}
 _TABLE |= {
-    "clip": _sparse_math.clip,
-    "zeros_like": _sparse_math.zeros_like,
-    "_copy": _sparse_math.copy,
-    "Cast": _sparse_math.cast,
-    "cast_storage": _sparse_math.cast_storage,
-    "_sparse_retain": _sparse_math.retain,
-    "slice": _sparse_math.slice_csr,
-    "sum": _sparse_math.reduced("sum"),
-    "mean": _sparse_math.reduced("mean"),
-    "norm": _sparse_math.norm,
-    "_square_sum": _sparse_math.square_sum,
-    "elemwise_add": _sparse_math.combine("add"),
-    "elemwise_sub": _sparse_math.combine("sub"),
-    "elemwise_mul": _sparse_math.product(False),
-    "broadcast_add": _sparse_math.combine("add"),
-    "broadcast_sub": _sparse_math.combine("sub"),
-    "broadcast_mul": _sparse_math.product(True),
-    "broadcast_div": _sparse_math.divided_by_row,
-    "add_n": _sparse_math.add_n,
-    "Concat": _sparse_math.concat,
-    "take": _sparse_math.take,
-    "where": _sparse_math.where,
-    "Embedding": _sparse_math.embedding,
-    "_contrib_SparseEmbedding": _sparse_math.embedding,
-    "FullyConnected": _sparse_math.fully_connected,
-    "dot": _sparse_dot.dot,
+    name: (
+        _sparse_math.scalar_on_data(name),
+        _types.keeps_zero(_sparse_math.scalar_keeps_zero(name)),
+    )
+    for name in _sparse_math._SCALAR
+}
+_TABLE |= {
+    "clip": (_sparse_math.clip, _types.keeps_zero(_sparse_math.clip_keeps_zero)),
+    "_contrib_quadratic": (_sparse_math.quadratic, _sparse_math.quadratic_type),
+    "zeros_like": (_sparse_math.zeros_like, _types.same),
+    "_copy": (_sparse_math.copy, _types.same),
+    "Cast": (_sparse_math.cast, _types.same),
+    "cast_storage": (_sparse_math.cast_storage, _types.cast),
+    "_sparse_retain": (_sparse_math.retain, _types.row_sparse),
+    "slice": (_sparse_math.slice_csr, _types.slice_csr),
+    "sum": (_sparse_math.reduced("sum"), _types.dense),
+    "mean": (_sparse_math.reduced("mean"), _types.dense),
+    "norm": (_sparse_math.norm, _types.dense),
+    "_square_sum": (_sparse_math.square_sum, _types.square_sum),
+    "elemwise_add": (_sparse_math.combine("add"), _types.alike),
+    "elemwise_sub": (_sparse_math.combine("sub"), _types.alike),
+    "elemwise_mul": (_sparse_math.product(False), _types.product),
+    "_maximum": (_sparse_math.united("_maximum"), _types.alike),
+    "_minimum": (_sparse_math.united("_minimum"), _types.alike),
+    "_hypot": (_sparse_math.united("_hypot"), _types.alike),
+    "_scatter_elemwise_div": (_sparse_math.scatter_div, _types.same),
+    "_scatter_plus_scalar": (_sparse_math.on_data("_plus_scalar"), _types.same),
+    "_scatter_minus_scalar": (_sparse_math.on_data("_minus_scalar"), _types.same),
+    "broadcast_add": (_sparse_math.combine("add"), _types.dense),
+    "broadcast_sub": (_sparse_math.combine("sub"), _types.dense),
+    "broadcast_mul": (_sparse_math.product(True), _types.by_columns),
+    "broadcast_div": (_sparse_math.divided_by_row, _types.by_columns),
+    "add_n": (_sparse_math.add_n, _types.all_row_sparse),
+    "Concat": (_sparse_math.concat, _types.concat),
+    "take": (_sparse_math.take, _types.take),
+    "where": (_sparse_math.where, _types.dense),
+    "Embedding": (_sparse_math.embedding, _types.dense),
+    "_contrib_SparseEmbedding": (_sparse_math.embedding, _types.dense),
+    "FullyConnected": (_sparse_math.fully_connected, _types.dense),
+    "dot": (_sparse_dot.dot, _types.dot),
+    "BatchNorm": (_sparse_math.checked(_types.no_fixed_gamma), _types.no_fixed_gamma),
 }
 
 # Gradients on the parts: (arrays, params) to a function of the head gradients, or None.
@@ -58,6 +77,13 @@ _GRADIENTS = {
 }
 
 _reported = set()
+
+
+def storage_type(name, stypes, params):
+    """The storage of an operator's results for those of its arguments."""
+    if name not in _TABLE or all(s == "default" for s in stypes):
+        return _types.cast(stypes, params) if name == "cast_storage" else "default"
+    return _TABLE[name][1](stypes, params)
 
 
 def dense(x):
@@ -98,7 +124,7 @@ def call(name, arrays, params, out):
 
 
 def _computed(name, arrays, params):
-    function = _TABLE.get(name)
+    function, _ = _TABLE.get(name, (None, None))
     if function is None:
         return None
     recording = _plait.set_recording(False)

@@ -95,21 +95,50 @@ _SCALAR = {
 }
 
 
+def scalar_keeps_zero(name):
+    """Whether an operator with a number gives 0 for 0, as a function of its params."""
+    function = _SCALAR[name]
+
+    def keeps(params):
+        return name == "_mul_scalar" or function(0.0, float(params["scalar"])) == 0
+
+    return keeps
+
+
 def scalar_on_data(name):
     """An operator with a number, sparse where it keeps zeros."""
-    on_parts, function = on_data(name), _SCALAR[name]
+    on_parts, keeps = on_data(name), scalar_keeps_zero(name)
+    return lambda arrays, params: on_parts(arrays, params) if keeps(params) else None
 
-    def compute(arrays, params):
-        if name == "_mul_scalar" or function(0.0, float(params["scalar"])) == 0:
-            return on_parts(arrays, params)
-        return None
 
-    return compute
+def clip_keeps_zero(params):
+    return float(params["a_min"]) <= 0 <= float(params["a_max"])
 
 
 def clip(arrays, params):
-    low, high = float(params["a_min"]), float(params["a_max"])
-    return on_data("clip")(arrays, params) if low <= 0 <= high else None
+    return on_data("clip")(arrays, params) if clip_keeps_zero(params) else None
+
+
+def quadratic_type(stypes, params):
+    csr = stypes[0] == "csr" and float(params.get("c", 0.0)) == 0
+    return "csr" if csr else "default"
+
+
+def quadratic(arrays, params):
+    """a x^2 + b x + c, csr where c is 0."""
+    if quadratic_type([arrays[0].stype], params) != "csr":
+        return None
+    return on_data("_contrib_quadratic")(arrays, params)
+
+
+def checked(rule):
+    """Dense arrays have to do, where the rule of storage allows it."""
+
+    def compute(arrays, params):
+        rule([storage(x) for x in arrays if x is not None], params)
+        return None
+
+    return compute
 
 
 def zeros_like(arrays, params):
@@ -262,6 +291,47 @@ def combine(name):
         return placed(x, data, keys)
 
     return compute
+
+
+def united(name):
+    """f(x, y) with f(0, 0) = 0 of equal storages: values where either has some."""
+
+    def compute(arrays, params):
+        x, y = arrays
+        if x.shape != y.shape or storage(x) != storage(y):
+            return None
+        if x._dtype_name != y._dtype_name:
+            return None
+        (a, p), (b, q) = keyed(x), keyed(y)
+        keys = np.union1d(p, q)
+        if not len(keys):
+            return zeros_like([x], {})
+        a = _at(a, np.searchsorted(keys, p), len(keys), x)
+        b = _at(b, np.searchsorted(keys, q), len(keys), x)
+        return placed(x, op(name)(a, b), keys)
+
+    return compute
+
+
+def _at(data, places, size, x):
+    """The values at places of `size`, zeros elsewhere."""
+    if not len(places):
+        shape = (size,) + data.shape[1:]
+        return op("_zeros")(shape=shape, dtype=data._dtype_name)
+    return _scatter(data, int64(places, x), axis=0, size=size)
+
+
+def scatter_div(arrays, params):
+    """x / y where x has values; zero elsewhere, whatever y is there."""
+    x, y = arrays
+    if storage(x) == "default" or x.shape != y.shape:
+        return None
+    data, keys = keyed(x)
+    if not len(keys):
+        return copy([x], {})
+    y = y.tostype("default")
+    values = y.reshape((-1,)) if x.stype == "csr" else y
+    return placed(x, op("elemwise_div")(data, _take(values, int64(keys, x))), keys)
 
 
 def product(broadcasts):

@@ -84,10 +84,10 @@ class SymbolOp:
             else:
                 attrs[self._param_at(i, value)] = text_of(value)
         for key, value in kwargs.items():
-            if isinstance(value, Symbol):
-                named[key] = value.handle
-            elif value is _Null or key in _IGNORED:
+            if value is _Null or key in _IGNORED:
                 continue
+            elif isinstance(value, Symbol):
+                named[key] = value.handle
             elif value is None and key not in self.known and not self.open:
                 continue  # an input that is not given
             elif key == "dtype" and not isinstance(value, str) and value is not None:

@@ -254,6 +254,17 @@ class Symbol:
         inputs, outputs = self._infer_types(args, kwargs, False)
         return (inputs[0], outputs, inputs[1])
 
+    def infer_storage_type(self, **kwargs):
+        """(argument, output, auxiliary) storage types ('default', 'row_sparse', 'csr')
+        from those of variables, by name; others have what they were made with.
+        """
+        from .staged import inferred
+
+        known = self._known((), kwargs, "infer_storage_type")
+        variables, outputs = inferred(self, known)
+        args, aux = self._split([variables[name] for name in self.list_inputs()])
+        return args, outputs, aux
+
     def _infer_types(self, args, kwargs, default_types):
         known = self._known(args, kwargs, "infer_type")
         numbers = {name: _dtype_number(t) for name, t in known.items()}

@@ -115,12 +115,21 @@ const Row kRows[] = {
     {"broadcast_div",
      {"_sparse_broadcast_div"},
      "elemwise_div",
-     {"_Div", "_div", "_sparse_elemwise_div", "_scatter_elemwise_div"},
+     {"_Div", "_div", "_sparse_elemwise_div"},
      Fn::kDiv,
      {Both<OverY, DivDy>, kInputs},
      0.5,
      3,
      "x / y; integers drop the fraction, and give 0 where y is 0."},
+    {nullptr,
+     {},
+     "_scatter_elemwise_div",
+     {},
+     Fn::kDiv,
+     {Both<OverY, DivDy>, kInputs},
+     0.5,
+     3,
+     "x / y, of a sparse x where it has values only."},
     {"broadcast_mod",
      {},
      "_mod",
@@ -272,6 +281,7 @@ void Add(const Row& row) {
       .samples = {{{sample({2, 3}), sample({2, 3})}}, {{sample({0}), sample({0})}}},
   };
   Register(spec);
+  if (row.broadcast == nullptr) return;
   spec.name = row.broadcast;
   spec.aliases = row.broadcast_aliases;
   spec.inputs[1].doc = "y, of a shape that broadcasts with that of x.";
