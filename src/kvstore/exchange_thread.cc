@@ -3,6 +3,7 @@
 #include "kvstore/exchange_thread.h"
 
 #include <pthread.h>
+#include <sys/prctl.h>
 
 #include <algorithm>
 #include <cstring>
@@ -14,12 +15,13 @@
 namespace plait {
 namespace {
 
-// Rests between looks at the transport: while something is under way, and else.
-constexpr std::chrono::microseconds kBusyRest{50}, kIdleRest{1000};
+// Rests between looks at the transport: while something is under way, at first and
+// when nothing has come for some time; and else.
+constexpr std::chrono::microseconds kBusyRest{20}, kLongRest{400}, kIdleRest{1000};
 // How long a rank that ends its program waits for its last transfers.
 constexpr std::chrono::seconds kGrace{10};
 // Looks in vain before a rest.
-constexpr int kLooks = 20;
+constexpr int kLooks = 10;
 
 }  // namespace
 
@@ -117,7 +119,9 @@ bool ExchangeThread::TakePosted() {
 
 void ExchangeThread::Run() {
   pthread_setname_np(pthread_self(), "plait-exchange");
+  prctl(PR_SET_TIMERSLACK, 1000);  // nanoseconds: a rest is as short as it says
   int in_vain = 0;
+  auto rest = kBusyRest;
   for (;;) {
     bool moved = false;
     try {
@@ -128,7 +132,10 @@ void ExchangeThread::Run() {
     if (Stopped()) return;
     in_vain = moved ? 0 : in_vain + 1;
     const bool busy = !meetings_.empty() || !outbox_.empty() || !requests_.idle();
-    if (in_vain > (busy ? kLooks : 0)) comm_.Idle(busy ? kBusyRest : kIdleRest);
+    if (moved) rest = kBusyRest;
+    if (in_vain <= (busy ? kLooks : 0)) continue;
+    comm_.Idle(busy ? rest : kIdleRest);
+    rest = std::min(2 * rest, kLongRest);
   }
 }
 

@@ -9,12 +9,16 @@
 #include "base/error.h"
 
 namespace plait {
-namespace {
 
-struct MpiRequest final : Communicator::Request {
+struct MpiCommunicator::MpiRequest final : Communicator::Request {
   PlaitMpiRequest bits{};
   int other = 0;
+  uint64_t look = 0;  // the last one whose result was told
+  bool done = false;
+  PlaitMpiDone result{};
 };
+
+namespace {
 
 std::string Peer(int rank) {
   return "rank " + std::to_string(rank);
@@ -69,6 +73,8 @@ Communicator::RequestPtr MpiCommunicator::Send(int to, int tag, const void* data
   std::lock_guard lock(calls_);
   CheckUsable();
   if (mpi_.send(to, tag, data, bytes, &request->bits, error)) Break("send", to, error);
+  request->look = looks_;
+  open_.push_back(request.get());
   return request;
 }
 
@@ -83,6 +89,8 @@ Communicator::RequestPtr MpiCommunicator::Receive(int from, int tag, void* data,
   if (mpi_.receive(from, tag, data, bytes, &request->bits, error)) {
     Break("receive", from, error);
   }
+  request->look = looks_;
+  open_.push_back(request.get());
   return request;
 }
 
@@ -98,19 +106,39 @@ std::optional<Communicator::Arrival> MpiCommunicator::Probe(int tag) {
   return found ? std::optional(arrival) : std::nullopt;
 }
 
+void MpiCommunicator::Look() {
+  ++looks_;
+  open_bits_.clear();
+  for (MpiRequest* request : open_) open_bits_.push_back(&request->bits);
+  done_.resize(open_.size());
+  size_t found = 0;
+  char error[kPlaitMpiError] = "";
+  if (mpi_.test_some(open_bits_.data(), open_bits_.size(), done_.data(), &found,
+                     error)) {
+    Break("pass messages", rank_, error);
+  }
+  for (size_t i = 0; i < found; ++i) {
+    MpiRequest& request = *open_[done_[i].index];
+    request.done = true;
+    request.result = done_[i];
+    if (done_[i].failed != 0 && done_[i].failed != kPlaitMpiTooLong)
+      Break("pass a message", request.other, error);
+  }
+  if (found > 0)
+    std::erase_if(open_, [](MpiRequest* request) { return request->done; });
+}
+
 bool MpiCommunicator::Test(Request& request, size_t* received) {
   auto& mine = static_cast<MpiRequest&>(request);
-  int done = 0;
-  size_t bytes = 0;
-  char error[kPlaitMpiError] = "";
   std::lock_guard lock(calls_);
   CheckUsable();
-  const int failed = mpi_.test(&mine.bits, &done, &bytes, error);
-  Check(failed != kPlaitMpiTooLong, ErrorKind::kIo, "kvstore: the message of ",
+  if (!mine.done && mine.look == looks_) Look();
+  mine.look = looks_;
+  if (!mine.done) return false;
+  Check(mine.result.failed == 0, ErrorKind::kIo, "kvstore: the message of ",
         Peer(mine.other), " is longer than was expected");
-  if (failed) Break("pass a message", mine.other, error);
-  if (done && received != nullptr) *received = bytes;
-  return done != 0;
+  if (received != nullptr) *received = mine.result.received;
+  return true;
 }
 
 void MpiCommunicator::Idle(std::chrono::microseconds most) {

@@ -1,5 +1,8 @@
 // MpiCommunicator: a Communicator over the table of an MPI plug-in, with heartbeats.
 //
+// Each call of MPI costs system calls, however many requests it is about, so Test asks
+// about all of them when it is called for a request for the second time.
+//
 // After a fault MPI is not called again: a send to a lost rank may never return.
 
 #ifndef PLAIT_KVSTORE_MPI_MPI_COMMUNICATOR_H_
@@ -9,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "kvstore/heartbeat/heartbeats.h"
 #include "kvstore/mpi/plugin.h"
@@ -46,6 +50,9 @@ class MpiCommunicator final : public Communicator {
   // Makes a failed call of MPI a fault of the job, and throws it.
   [[noreturn]] void Break(const char* call, int rank, const char* error);
   bool AwaitBarrier();
+  struct MpiRequest;
+  // Asks MPI about all requests at once. REQUIRES: calls_ is held.
+  void Look();
 
   const PlaitMpi& mpi_;
   int rank_ = 0;
@@ -53,6 +60,12 @@ class MpiCommunicator final : public Communicator {
   std::unique_ptr<Heartbeats> heartbeats_;
   std::mutex calls_;  // one call of MPI at a time
   bool closed_ = false;
+  // Guarded by calls_: requests that are not done, as far as is known, and how often
+  // MPI was asked about them.
+  std::vector<MpiRequest*> open_;
+  std::vector<PlaitMpiRequest*> open_bits_;
+  std::vector<PlaitMpiDone> done_;
+  uint64_t looks_ = 0;
 
   std::mutex rest_;
   std::condition_variable rested_;

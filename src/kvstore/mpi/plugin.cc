@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <vector>
 
 namespace {
 
@@ -170,6 +171,40 @@ int Test(PlaitMpiRequest* packed, int* done, size_t* received, char* error) {
   return 0;
 }
 
+int TestSome(PlaitMpiRequest* const* packed, size_t count, PlaitMpiDone* done,
+             size_t* found, char* error) {
+  static std::vector<MPI_Request> requests;
+  static std::vector<int> indices;
+  static std::vector<MPI_Status> statuses;
+  requests.resize(count);
+  indices.resize(count);
+  statuses.resize(count);
+  for (size_t i = 0; i < count; ++i) requests[i] = Unpack(*packed[i]);
+  int number = 0;
+  const int code = MPI_Testsome(static_cast<int>(count), requests.data(), &number,
+                                indices.data(), statuses.data());
+  for (size_t i = 0; i < count; ++i) *packed[i] = Pack(requests[i]);
+  int kind = MPI_SUCCESS;
+  if (code != MPI_SUCCESS) MPI_Error_class(code, &kind);
+  if (code != MPI_SUCCESS && kind != MPI_ERR_IN_STATUS) return Report(code, error);
+  *found = number == MPI_UNDEFINED ? 0 : static_cast<size_t>(number);
+  for (size_t i = 0; i < *found; ++i) {
+    PlaitMpiDone& one = done[i];
+    one = {static_cast<size_t>(indices[i]), 0, 0};
+    const int own = code == MPI_SUCCESS ? MPI_SUCCESS : statuses[i].MPI_ERROR;
+    if (own != MPI_SUCCESS) {
+      MPI_Error_class(own, &kind);
+      Report(own, error);
+      one.failed = kind == MPI_ERR_TRUNCATE ? kPlaitMpiTooLong : 1;
+      continue;
+    }
+    int bytes = 0;
+    MPI_Get_count(&statuses[i], MPI_BYTE, &bytes);
+    one.received = bytes == MPI_UNDEFINED ? 0 : static_cast<size_t>(bytes);
+  }
+  return 0;
+}
+
 int Barrier(PlaitMpiRequest* packed, char* error) {
   MPI_Request request;
   const int code = MPI_Ibarrier(world, &request);
@@ -201,6 +236,7 @@ const PlaitMpi* plait_mpi() {
       .receive = Receive,
       .probe = Probe,
       .test = Test,
+      .test_some = TestSome,
       .barrier = Barrier,
       .finish = Finish,
   };

@@ -17,7 +17,7 @@
 
 extern "C" {
 
-inline constexpr uint32_t kPlaitMpiVersion = 1;
+inline constexpr uint32_t kPlaitMpiVersion = 2;
 inline constexpr size_t kPlaitMpiError = 256;
 // What `test` returns for a message that is longer than the memory it was to fill.
 inline constexpr int kPlaitMpiTooLong = 2;
@@ -25,6 +25,14 @@ inline constexpr int kPlaitMpiTooLong = 2;
 // A request of either MPI: a pointer or a number.
 struct PlaitMpiRequest {
   uint64_t bits;
+};
+
+// A request that is done: which, the bytes of its message, and how it failed (as what
+// `test` returns).
+struct PlaitMpiDone {
+  size_t index;
+  size_t received;
+  int failed;
 };
 
 struct PlaitMpi {
@@ -44,6 +52,10 @@ struct PlaitMpi {
   int (*probe)(int tag, int* found, int* from, size_t* bytes, char* error);
   // A done request is gone, also one that failed.
   int (*test)(PlaitMpiRequest* request, int* done, size_t* received, char* error);
+  // The same for `count` of them at the price of one: puts a PlaitMpiDone for each that
+  // is done into `done`, and their number into `found`.
+  int (*test_some)(PlaitMpiRequest* const* requests, size_t count, PlaitMpiDone* done,
+                   size_t* found, char* error);
   // Begins a barrier, which `test` sees to its end.
   int (*barrier)(PlaitMpiRequest* request, char* error);
   // Ends MPI, if `start` started it and nobody has ended it. Waits for the other ranks.
