@@ -10,6 +10,7 @@
 #endif
 
 #include <algorithm>
+#include <limits>
 
 #include "cpu/blocked_direct.h"
 #include "hwy/highway.h"
@@ -23,8 +24,7 @@ class Finish {
   using V = hwy::HWY_NAMESPACE::Vec<D>;
 
  public:
-  HWY_INLINE Finish(const ConvFinish& f, int64_t channel, int64_t channels)
-      : bounded_(f.bounded) {
+  HWY_INLINE Finish(const ConvFinish& f, int64_t channel, int64_t channels) {
     namespace hn = hwy::HWY_NAMESPACE;
     const D d;
     const int64_t there = channels - channel,
@@ -38,23 +38,25 @@ class Finish {
       std::copy_n(f.bias + channel, there, part);
       bias_ = hn::Load(d, part);
     }
-    low_ = hn::Set(d, f.low);
-    high_ = hn::Set(d, f.high);
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    low_ = hn::Set(d, f.bounded ? f.low : -kInfinity);
+    high_ = hn::Set(d, f.bounded ? f.high : kInfinity);
   }
   // other: null, or where the other array has this pixel, `at` floats on.
   HWY_INLINE V operator()(V sum, const float* other, int64_t at) const {
     namespace hn = hwy::HWY_NAMESPACE;
     V v = hn::Add(sum, bias_);
     if (other != nullptr) v = hn::Add(v, hn::LoadU(D(), other + at));
-    if (bounded_) {
-      v = hn::IfThenElse(hn::Lt(v, low_), low_, v);
-      v = hn::IfThenElse(hn::Gt(v, high_), high_, v);
-    }
-    return v;
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+    // These instructions give their second operand where one is NaN.
+    return hn::Min(high_, hn::Max(low_, v));
+#else
+    v = hn::IfThenElse(hn::Lt(v, low_), low_, v);
+    return hn::IfThenElse(hn::Gt(v, high_), high_, v);
+#endif
   }
 
  private:
-  const bool bounded_;
   V bias_, low_, high_;
 };
 

@@ -35,6 +35,13 @@ const FinishRule* FinishRuleOf(const OpDef& op) {
   return RuleOf<FinishRule>(op);
 }
 
+void AddJoinRule(const char* second, JoinRule rule) {
+  Rules<JoinRule>()[second] = std::move(rule);
+}
+const JoinRule* JoinRuleOf(const OpDef& second) {
+  return RuleOf<JoinRule>(second);
+}
+
 Shape BlockedShape(const Shape& plain, int64_t block) {
   return {plain[0], (plain[1] + block - 1) / block, plain[2], plain[3], block};
 }

@@ -62,6 +62,23 @@ using FinishRule = std::function<ParamsRef(const void* params, const BlockedFini
 void AddFinishRule(const char* op, FinishRule rule);
 const FinishRule* FinishRuleOf(const OpDef& op);  // null: none
 
+// Two calls as one, where the second alone reads the first's output 0 as its input 0.
+// Its inputs are those of the first, then the others of the second.
+struct JoinedForm {
+  const OpDef* op = nullptr;
+  ParamsRef params;
+};
+struct JoinCall {
+  const OpDef* op;
+  const void* params;
+  const Specs& in;
+};
+// Nothing where they cannot be one.
+using JoinRule =
+    std::function<std::optional<JoinedForm>(const JoinCall&, const JoinCall&)>;
+void AddJoinRule(const char* second, JoinRule rule);
+const JoinRule* JoinRuleOf(const OpDef& second);  // null: none
+
 // The shape in blocks, and back. REQUIRES: rank 4; rank 5.
 Shape BlockedShape(const Shape& plain, int64_t block);
 Shape PlainShape(const Shape& blocked, int64_t channels);

@@ -11,6 +11,7 @@
 #include "cpu/blocked.h"
 #include "passes/blocked.h"
 #include "passes/blocked_epilogue.h"
+#include "passes/blocked_join.h"
 #include "passes/casts.h"
 #include "passes/epilogue.h"
 #include "passes/fold_batch_norm.h"
@@ -131,6 +132,10 @@ Ref<const CompiledGraph> CompiledGraph::Compile(Graph graph,
     if (enabled("epilogue")) {
       graph = plait::Prune(JoinBlockedEpilogues(graph));
       DumpAfter("blocked_epilogue", graph);
+    }
+    if (enabled("join")) {
+      graph = plait::Prune(JoinBlocked(graph));
+      DumpAfter("blocked_join", graph);
     }
   }
   Ref<Prologue> prologue;

@@ -1,5 +1,7 @@
 // Convolution and its two gradients on blocked arrays, for graphs.
 
+#include "ops/blocked/convolution.h"
+
 #include <algorithm>
 #include <limits>
 #include <string>
@@ -18,23 +20,7 @@
 namespace plait {
 namespace {
 
-using cpu::ConvPass;
-using cpu::Scratch;
-
-struct BlockedConvParams {
-  ConvParams conv;
-  Shape data;  // the plain shape of x
-  int64_t block = 16;
-  bool plain_x = false;  // x is not blocked
-  std::string way;       // a kind of BlockedConv; empty: by its rules
-  bool half = false;     // arrays are bfloat16
-  BlockedFinish finish = {};
-};
 using P = BlockedConvParams;
-
-BlockedFinish Rectified(bool relu) {
-  return {.bounded = relu, .low = 0, .high = std::numeric_limits<float>::infinity()};
-}
 
 Shape PlainY(const P& p) {
   Shape y{p.data[0], p.conv.num_filter, 0, 0};
@@ -46,21 +32,34 @@ Shape PlainY(const P& p) {
   }
   return y;
 }
-Shape XOf(const P& p) {
+
+}  // namespace
+
+Shape BlockedX(const P& p) {
   return p.plain_x ? p.data : BlockedShape(p.data, p.block);
 }
-Shape YOf(const P& p) {
+Shape BlockedY(const P& p) {
   return BlockedShape(PlainY(p), p.block);
 }
-Shape WeightOf(const P& p) {
+Shape BlockedFilters(const P& p) {
   return {p.conv.num_filter, p.data[1] / p.conv.num_group, p.conv.kernel[0],
           p.conv.kernel[1]};
 }
-ConvGeometry GeometryOf(const P& p) {
+ConvGeometry BlockedGeometry(const P& p) {
   return MakeConvGeometry(p.conv, p.data, PlainY(p));
 }
+
+namespace {
+
+using cpu::ConvPass;
+using cpu::Scratch;
+
+BlockedFinish Rectified(bool relu) {
+  return {.bounded = relu, .low = 0, .high = std::numeric_limits<float>::infinity()};
+}
+
 cpu::ConvProblem ProblemOf(const P& p) {
-  return ProblemOf(GeometryOf(p));
+  return plait::ProblemOf(BlockedGeometry(p));
 }
 
 // The kernel of a pass; nothing where there is none.
@@ -104,43 +103,43 @@ void CheckParams(const P& p, const char* op) {
 // Filters as they are, or packed for a pass.
 void CheckWeight(const P& p, ConvPass pass, Shape& weight, const char* op) {
   if (!weight.known()) return;
-  if (weight == WeightOf(p)) return;
+  if (weight == BlockedFilters(p)) return;
   const auto how = WayOf(p, pass);
   Check(how && weight == Shape{how->packed}, op, ": weight is ", weight, "; ",
-        WeightOf(p), " or the packed filters were expected");
+        BlockedFilters(p), " or the packed filters were expected");
 }
 
 bool InferForward(const P& p, Specs& in, Specs& out) {
   constexpr const char* kOp = "_blocked_convolution";
   CheckParams(p, kOp);
-  Check(Assign(in[0].shape, XOf(p)), kOp, ": data is ", in[0].shape, "; ", XOf(p),
-        " was expected");
+  Check(Assign(in[0].shape, BlockedX(p)), kOp, ": data is ", in[0].shape, "; ",
+        BlockedX(p), " was expected");
   CheckWeight(p, ConvPass::kForward, in[1].shape, kOp);
   if (!p.conv.no_bias)
     Check(Assign(in[2].shape, {p.conv.num_filter}), kOp, ": bias is ", in[2].shape,
           "; (", p.conv.num_filter, ",) was expected");
   if (p.finish.other) {
     Shape& other = in[p.conv.no_bias ? 2 : 3].shape;
-    Check(Assign(other, YOf(p)), kOp, ": other is ", other, "; ", YOf(p),
+    Check(Assign(other, BlockedY(p)), kOp, ": other is ", other, "; ", BlockedY(p),
           " was expected");
   }
-  return Assign(out[0].shape, YOf(p));
+  return Assign(out[0].shape, BlockedY(p));
 }
 bool InferData(const P& p, Specs& in, Specs& out) {
   constexpr const char* kOp = "_blocked_convolution_data";
   CheckParams(p, kOp);
-  Check(Assign(in[0].shape, YOf(p)), kOp, ": dy is ", in[0].shape, "; ", YOf(p),
-        " was expected");
+  Check(Assign(in[0].shape, BlockedY(p)), kOp, ": dy is ", in[0].shape, "; ",
+        BlockedY(p), " was expected");
   CheckWeight(p, ConvPass::kBackwardData, in[1].shape, kOp);
-  return Assign(out[0].shape, XOf(p));
+  return Assign(out[0].shape, BlockedX(p));
 }
 bool InferWeight(const P& p, Specs& in, Specs& out) {
   constexpr const char* kOp = "_blocked_convolution_weight";
   CheckParams(p, kOp);
-  Check(Assign(in[0].shape, YOf(p)) && Assign(in[1].shape, XOf(p)), kOp, ": dy is ",
-        in[0].shape, " and data ", in[1].shape, "; ", YOf(p), " and ", XOf(p),
-        " were expected");
-  return Assign(out[0].shape, WeightOf(p));
+  Check(Assign(in[0].shape, BlockedY(p)) && Assign(in[1].shape, BlockedX(p)), kOp,
+        ": dy is ", in[0].shape, " and data ", in[1].shape, "; ", BlockedY(p), " and ",
+        BlockedX(p), " were expected");
+  return Assign(out[0].shape, BlockedFilters(p));
 }
 
 // ---------------------------------------------------------------- kernels
@@ -241,9 +240,11 @@ class Plain {
   View view_;
 };
 
-void PlainForward(const P& p, const KernelArgs& args) {
+}  // namespace
+
+void PlainBlockedConv(const P& p, const KernelArgs& args) {
   Plain x(p, p.data, args.in[0], p.plain_x), y(p, PlainY(p), args.out[0], false);
-  PlainConvForward(GeometryOf(p), x.Read(), args.in[1],
+  PlainConvForward(BlockedGeometry(p), x.Read(), args.in[1],
                    p.conv.no_bias ? nullptr : &args.in[2], y.view());
   y.Write();
   const auto f = FinishOf<cpu::ConvFinish, float>(p, args);
@@ -254,14 +255,16 @@ void PlainForward(const P& p, const KernelArgs& args) {
     if (f.bounded && values[i] > f.high) values[i] = f.high;
   }
 }
+namespace {
+
 void PlainData(const P& p, const KernelArgs& args) {
   Plain dx(p, p.data, args.out[0], p.plain_x), dy(p, PlainY(p), args.in[0], false);
-  PlainConvData(GeometryOf(p), dy.Read(), args.in[1], nullptr, dx.view());
+  PlainConvData(BlockedGeometry(p), dy.Read(), args.in[1], nullptr, dx.view());
   dx.Write();
 }
 void PlainWeight(const P& p, const KernelArgs& args) {
   Plain x(p, p.data, args.in[1], p.plain_x), dy(p, PlainY(p), args.in[0], false);
-  PlainConvWeight(GeometryOf(p), dy.Read(), x.Read(), args.out[0]);
+  PlainConvWeight(BlockedGeometry(p), dy.Read(), x.Read(), args.out[0]);
 }
 
 const char* PlainDeclines(const P&, const Specs&, const Specs& out) {
@@ -269,7 +272,7 @@ const char* PlainDeclines(const P&, const Specs&, const Specs& out) {
 }
 
 double Cost(const P& p, const Specs&, const Specs&) {
-  return GeometryOf(p).flops();
+  return BlockedGeometry(p).flops();
 }
 
 // ---------------------------------------------------------------- operators
@@ -307,7 +310,7 @@ const OpDef& forward_op = []() -> const OpDef& {
   };
   spec.infer = InferForward;
   spec.cpu = {{"blocked", Forward, Declines<ConvPass::kForward>},
-              {"plain", PlainForward, PlainDeclines}};
+              {"plain", PlainBlockedConv, PlainDeclines}};
   spec.samples = {
       {{Normal({1, 1, 4, 5, 8}), Normal({6, 3, 3, 3})}, Sample({1, 3, 4, 5}, 8)},
       {{Normal({1, 1, 4, 5, 16}), Normal({6, 7, 3, 3}), Normal({6})},
@@ -364,8 +367,9 @@ const OpDef& pack_op = Register<PackParams>({
         [](const PackParams& p, Specs& in, Specs& out) {
           CheckParams(p.conv, "_pack_filters");
           const auto how = Packing(p);
-          return Assign(in[0].shape, WeightOf(p.conv)) &&
-                 Assign(out[0].shape, how ? Shape{how->packed} : WeightOf(p.conv));
+          return Assign(in[0].shape, BlockedFilters(p.conv)) &&
+                 Assign(out[0].shape,
+                        how ? Shape{how->packed} : BlockedFilters(p.conv));
         },
     .cpu = {{"pack",
              [](const PackParams& p, const KernelArgs& args) {
@@ -427,7 +431,7 @@ std::optional<BlockedForm> Rule(const OpDef& op, ConvPass pass, const ConvParams
                     : pass == ConvPass::kBackwardData ? 1
                                                       : 1 | x_bit << 1;
   form.blocked_out = pass == ConvPass::kBackwardWeight ? 0 : 1;
-  form.gain = how->gains ? GeometryOf(p).flops() : -GeometryOf(p).flops();
+  form.gain = how->gains ? BlockedGeometry(p).flops() : -BlockedGeometry(p).flops();
   if (how->packed > 0) {
     const bool data_pass = pass == ConvPass::kBackwardData;
     form.preparation = {1, &pack_op,
