@@ -83,8 +83,10 @@ struct BottleneckScratch {
             strips ? p.pairs() * 2 * p.shared() * p.padded * p.block : 0)),
         places_(Scratch::Bytes<int>(rows_ * p.width)) {
     std::fill_n(pair(), p.PairSize(rows), 0.0f);
-    for (int64_t i = 0; i < rows_ * p.width; ++i)
-      places()[i] = static_cast<int>(i / p.width * p.padded + i % p.width);
+    int* to = places();
+    for (int64_t r = 0; r < rows_; ++r)
+      for (int64_t i = 0; i < p.width; ++i, ++to)
+        *to = static_cast<int>(r * p.padded + i);
   }
   float* pair() const { return pair_.As<float>(); }
   float* shared() const { return shared_.As<float>(); }
@@ -135,17 +137,21 @@ void Widen(const BottleneckPlan& p, const Bottleneck& b, int64_t n, int64_t pair
     }
     return;
   }
-  const pixel::PixelStrip s = {.pixels = (last - first) * p.width,
-                               .in = p.in,
-                               .out = p.channels,
-                               .w = b.expand.packed,
-                               .first = pair,
-                               .last = pair + 1,
-                               .finish = &b.expand.finish,
-                               .y = to,
-                               .y_block = block,
-                               .other = nullptr,
-                               .places = scratch.places()};
+  const pixel::PixelStrip s = {
+      .pixels = (last - first) * p.width,
+      .in = p.in,
+      .out = p.channels,
+      .w = b.expand.packed,
+      .first = pair,
+      .last = pair + 1,
+      .finish = &b.expand.finish,
+      .y = to,
+      .y_block = block,
+      .other = nullptr,
+      .places = scratch.places(),
+      .after = pair + 1 < p.pairs()
+                   ? b.expand.packed + (pair + 1) * p.Blocks(p.in) * 2 * kBlock * kBlock
+                   : b.project.packed};
   const int64_t x_block = p.height * p.width * kBlock;
   for (int64_t chunk = 0; chunk < p.Blocks(p.in); chunk += pixel::kChunk)
     pixel::AddChunk<true>(
@@ -191,7 +197,8 @@ void Project(const BottleneckPlan& p, const Bottleneck& b, int64_t n, int64_t fi
       .y = y + at,
       .y_block = y_block,
       .other = finish.other == nullptr ? nullptr : finish.other + at,
-      .places = nullptr};
+      .places = nullptr,
+      .after = nullptr};
   for (int64_t chunk = 0; chunk < p.blocks; chunk += pixel::kChunk)
     pixel::AddChunk(s, chunk, middle + chunk * middle_block, middle_block);
 }

@@ -52,7 +52,8 @@ void Strip(const PixelPlan& p, int64_t n, int64_t begin, int64_t end, int64_t fi
                         .y = y + at,
                         .y_block = p.pixels * kBlock,
                         .other = finish.other == nullptr ? nullptr : finish.other + at,
-                        .places = nullptr};
+                        .places = nullptr,
+                        .after = nullptr};
   const Scratch gathered(
       p.strided()
           ? Scratch::Bytes<float>(std::min(kChunk, p.in_blocks) * pixels * kBlock)

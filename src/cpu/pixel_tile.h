@@ -131,6 +131,7 @@ struct PixelStrip {
   int64_t y_block;
   const float* other;  // beside y, or null
   const int* places;
+  const float* after;  // filters that are used next, or null
 };
 
 // Adds the products of a chunk of blocks from number `chunk` on, which lie in x.
@@ -158,7 +159,8 @@ HWY_INLINE void AddChunk(const PixelStrip& s, int64_t chunk, const float* x,
     t.next = pair + 1 < s.last ? t.w + in_blocks * kFilters
              : chunk + kChunk < in_blocks
                  ? s.w + (s.first * in_blocks + chunk + kChunk) * kFilters
-                 : t.w;
+             : s.after != nullptr ? s.after
+                                  : t.w;
     t.ahead = t.next == t.w || tiles > kFewTiles ? 0 : (kLines + tiles - 1) / tiles;
     t.channel = 2 * pair * kBlock;
     const bool two = 2 * pair + 1 < out_blocks;

@@ -24,6 +24,11 @@ void EachStrip(int64_t batch, int64_t extent, int64_t strip, int64_t pairs, doub
   if (strips > 1 && batch * strips < 16 * threads) {
     while (batch * strips % threads != 0 && strips < extent) ++strips;
   }
+  const auto excess = [threads](int64_t n) {  // of the busiest thread's share
+    return static_cast<double>((n + threads - 1) / threads * threads) /
+           static_cast<double>(n);
+  };
+  if (batch * strips == 1 && excess(pairs) > excess(extent) + 0.05) strips = threads;
   const int64_t items = batch * strips;
   // Few strips: threads share out the pairs of blocks, too. It changes no sum.
   const int64_t parts =
