@@ -34,7 +34,7 @@ constexpr std::array<OptionInfo, kCount> kTable = {{
     {"PLAIT_DUMP", nullptr, "", "passes: print every graph after each pass."},
     {"PLAIT_DISABLE", nullptr, "",
      "Passes over graphs that are left out, separated by commas: identity, casts, "
-     "cse, fold_bn, pool_index, recompute, epilogue, blocked, hoist, fuse, "
+     "cse, fold_bn, pool_index, recompute, epilogue, blocked, join, hoist, fuse, "
      "order, pieces."},
     {"PLAIT_RECOMPUTE", "MXNET_BACKWARD_DO_MIRROR", "0",
      "Bytes of values that a graph may hold in training; cheap ones beyond are "

@@ -1,4 +1,4 @@
-// Pass blocked_join.
+// Pass join.
 
 #include "passes/blocked_join.h"
 

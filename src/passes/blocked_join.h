@@ -1,4 +1,4 @@
-// Pass blocked_join: layers whose values between them fit in the caches become one.
+// Pass join: layers whose values between them fit in the caches become one.
 
 #ifndef PLAIT_PASSES_BLOCKED_JOIN_H_
 #define PLAIT_PASSES_BLOCKED_JOIN_H_

@@ -135,7 +135,7 @@ Ref<const CompiledGraph> CompiledGraph::Compile(Graph graph,
     }
     if (enabled("join")) {
       graph = plait::Prune(JoinBlocked(graph));
-      DumpAfter("blocked_join", graph);
+      DumpAfter("join", graph);
     }
   }
   Ref<Prologue> prologue;

@@ -1,5 +1,7 @@
 """Blocks of channels in hybridized networks: the same numbers as without."""
 
+import json
+
 import numpy as np
 import pytest
 from hybrid_parts import check
@@ -61,6 +63,26 @@ class LocalResponse(gluon.HybridBlock):
         return F.LRN(x, **self._options)
 
 
+class Inverted(gluon.HybridBlock):
+    """A block of a MobileNet: to many channels, depthwise, to few."""
+
+    def __init__(self, channels, wide, out, stride=1):
+        super().__init__()
+        self.body = nn.HybridSequential()
+        self.adds = channels == out and stride == 1
+
+        def bounded(*args, **kwargs):
+            self.body.add(nn.Conv2D(*args, use_bias=False, **kwargs), nn.BatchNorm())
+            self.body.add(nn.HybridLambda(lambda F, x: F.clip(x, 0, 6)))
+
+        bounded(wide, 1, in_channels=channels)
+        bounded(wide, 3, strides=stride, padding=1, groups=wide, in_channels=wide)
+        self.body.add(nn.Conv2D(out, 1, in_channels=wide))
+
+    def hybrid_forward(self, F, x):
+        return x + self.body(x) if self.adds else self.body(x)
+
+
 NETWORKS = {
     "local response": lambda: sequence(
         nn.Conv2D(32, 3, activation="relu"),
@@ -119,6 +141,9 @@ NETWORKS = {
     "transposed": lambda: sequence(
         nn.Conv2D(32, 3), nn.Conv2DTranspose(16, 2, 2), nn.Conv2D(16, 3)
     ),
+    "inverted residual": lambda: sequence(
+        nn.Conv2D(24, 3, 2, 1), Inverted(24, 60, 24), Inverted(24, 40, 32, 2)
+    ),
     "not finite at zero": lambda: sequence(
         nn.Conv2D(24, 3),
         nn.HybridLambda(lambda F, x: 1 / (x * x + 0.1) + F.log(x * x + 1)),
@@ -131,6 +156,25 @@ NETWORKS = {
 def test_a_network_gives_the_same(name):
     channels = 1 if name == "gray" else 3
     check(NETWORKS[name], x(3, channels, 22, 19), rtol=5e-3)
+
+
+def test_inverted_residual_blocks_are_one_call_in_prediction(tmp_path):
+    net = sequence(Inverted(32, 96, 32), Inverted(32, 96, 40, 2))
+    net.initialize(mx.init.Uniform(0.6))
+    data = nd.array(x(2, 32, 15, 12))
+    wanted = net(data).asnumpy()
+    net.hybridize()
+    np.testing.assert_allclose(net(data).asnumpy(), wanted, rtol=1e-4, atol=1e-4)
+    file = tmp_path / "profile.json"
+    mx.profiler.set_config(profile_all=True, filename=str(file))
+    mx.profiler.set_state("run")
+    net(data).wait_to_read()
+    mx.profiler.set_state("stop")
+    mx.profiler.dump()
+    names = [e.get("name") for e in json.loads(file.read_text())["traceEvents"]]
+    if "_blocked_convolution" in names or "_blocked_bottleneck" in names:
+        assert names.count("_blocked_bottleneck") == 2
+        assert "_blocked_convolution" not in names
 
 
 def test_nan_stays_where_it_is():
