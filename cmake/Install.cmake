@@ -17,3 +17,11 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/PlaitConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES cmake/PlaitConfig.cmake ${CMAKE_BINARY_DIR}/PlaitConfigVersion.cmake
   DESTINATION ${PACKAGE_DIR} COMPONENT dev)
+
+# The Python package brings the libraries that it needs.
+if(PLAIT_BUNDLE_LIBRARIES AND PLAIT_BUILD_PYTHON AND NOT APPLE)
+  target_link_options(plait PRIVATE LINKER:--disable-new-dtags)
+  set_target_properties(plait PROPERTIES INSTALL_RPATH "$ORIGIN")
+  install(CODE "set(LIBRARY $<TARGET_FILE:plait>)" COMPONENT python)
+  install(SCRIPT cmake/Bundle.cmake COMPONENT python)
+endif()

@@ -65,3 +65,11 @@ add_test(NAME Install.FindPackageBuildsAndRuns
     -D EXAMPLES=${CMAKE_SOURCE_DIR}/examples/cpp
     -D CXX=${CMAKE_CXX_COMPILER} "-D FLAGS=${CMAKE_CXX_FLAGS}"
     -P ${CMAKE_SOURCE_DIR}/tests/install/run.cmake)
+
+# The installed Python package works with the libraries beside it.
+if(PLAIT_BUILD_PYTHON AND PLAIT_BUNDLE_LIBRARIES)
+  add_test(NAME Install.PackageBringsItsLibraries
+    COMMAND ${CMAKE_COMMAND} -D BUILD=${CMAKE_BINARY_DIR} -D PYTHON=${Python_EXECUTABLE}
+      -D SCRIPT=${CMAKE_SOURCE_DIR}/tests/install/libraries.py
+      -P ${CMAKE_SOURCE_DIR}/tests/install/package.cmake)
+endif()

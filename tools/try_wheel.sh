@@ -8,10 +8,11 @@ env=$(mktemp -d)
 trap 'rm -rf "$env"' EXIT
 "${PYTHON:-python3}" -m venv "$env"
 pip() { "$env/bin/python" -m pip "$1" -q --disable-pip-version-check "${@:2}"; }
-smoke=$PWD/tests/install/smoke.py tests=$PWD/tests/python
+install=$PWD/tests/install tests=$PWD/tests/python
+smoke=$install/smoke.py
 
 pip install .
-(cd "$env" && bin/python "$smoke")
+(cd "$env" && bin/python "$smoke" && bin/python "$install/libraries.py")
 oldest=$("$env/bin/python" -c '
 import sys
 print({10: "1.23.5", 11: "1.23.5", 12: "1.26.4", 13: "2.1.0"}.get(sys.version_info[1], ""))')
