@@ -247,9 +247,9 @@ class Packing:
 
 
 def lists_of(prefix):
-    """The .lst files whose paths begin with a prefix."""
-    folder = prefix if os.path.isdir(prefix) else os.path.dirname(prefix)
-    paths = (os.path.join(folder, name) for name in sorted(os.listdir(folder)))
+    """The .lst files whose paths begin with a prefix, which may also be a folder."""
+    folders = [os.path.dirname(prefix)] + [prefix] * os.path.isdir(prefix)
+    paths = (os.path.join(f, name) for f in folders for name in sorted(os.listdir(f)))
     return [p for p in paths if p.startswith(prefix) and p.endswith(".lst")]
 
 

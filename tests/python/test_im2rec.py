@@ -166,6 +166,15 @@ def test_an_interrupted_run_with_other_options_begins_anew(root, listed, monkeyp
     assert len(records(listed)) == 10
 
 
+def test_the_prefix_may_be_called_like_the_folder(root):
+    run("--list", "--recursive", root, root)
+    run("--pass-through", root, root)
+    assert len(records(root)) == 10
+    os.rename("%s.lst" % root, root / "inside.lst")
+    run("--pass-through", root, root)
+    assert len(records(root / "inside")) == 10
+
+
 def test_nothing_to_do_is_an_error(root, tmp_path, capsys):
     assert im2rec.main([str(tmp_path / "none"), str(root)]) == 2
     assert im2rec.main([str(tmp_path / "a"), str(tmp_path / "none")]) == 2
