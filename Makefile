@@ -9,6 +9,7 @@
 #   make bench      speed and memory beside PyTorch, ONNX Runtime and MXNet: two rounds,
 #                   up to an hour; ROWS="AlexNet 'ResNet-50 training'" chooses rows by
 #                   parts of their names
+#   make bench-data the same of records, images and batches alone: about ten minutes
 #   make clean      remove what was built (.venv stays)
 #
 # PYTHON=python3.12 chooses the interpreter that .venv is made with.
@@ -43,7 +44,10 @@ bench: build
 	$(PY) benchmarks/run.py $(ROWS)
 	$(PY) benchmarks/memory_plan.py
 
+bench-data: build
+	$(PY) benchmarks/data.py $(ROWS)
+
 clean:
 	rm -rf build demo benchmarks/out
 
-.PHONY: build setup demo test sanitize wheel check bench clean
+.PHONY: build setup demo test sanitize wheel check bench bench-data clean

@@ -1,122 +1,110 @@
-"""Speed of reading images: Plait's and MXNet's iterators, PyTorch's DataLoader.
+"""Speed of reading and augmenting images: Plait's and MXNet's iterators, PyTorch's
+DataLoader with torchvision.
 
-usage: python benchmarks/data_rows.py --make DIR    with Plait: makes the files
-       python benchmarks/data_rows.py DIR           measures what the interpreter has
+usage: DATA=FOLDER MODULE=plait|mxnet|torch python benchmarks/data_rows.py [ROWS]
 
-The files are 500 JPEGs of 375 x 500 pixels, cut from a photograph of matplotlib's, as
-single files and as records. Printed are images a second, of the second of two epochs.
+Prints a JSON line for each row: images a second with two threads or workers, the median
+of three passes over the files of data_files.py after one that does not count; and, for
+all sides to agree on, numbers from the middle of the first images.
 """
 
-import glob
+import json
+import os
+import statistics
 import sys
 import time
 from pathlib import Path
 
-BATCH = 50
+import numpy as np
+
+BATCH, PASSES = 50, 3
+MEAN, STD = 123.7, 58.4
+CROP = "random resized crop"
+RESIZE = "shorter edge 256, random crop"
 AREA = {"min_random_area": 0.08, "max_aspect_ratio": 4 / 3, "min_aspect_ratio": 3 / 4}
-CASES = {
-    "random resized crop": {"random_resized_crop": True, **AREA},
-    "resize 256, random crop": {"resize": 256, "rand_crop": True},
-}
+OPTIONS = {CROP: {"random_resized_crop": True, **AREA}}
+OPTIONS[RESIZE] = {"resize": 256, "rand_crop": True}
+# Cut evenly from the middle, so that nobody has to round.
+CHECK_SHAPE = (3, 225, 224)
 
 
-def make(folder):
-    import matplotlib.cbook
-    import numpy as np
-
-    from plait import _plait, recordio
-
-    photo = matplotlib.cbook.get_sample_data("grace_hopper.jpg").read()
-    photo = _plait.decode_image(photo, 1, False)
-    random = np.random.RandomState(0)
-    (folder / "jpg").mkdir(parents=True, exist_ok=True)
-    paths = str(folder / "a.idx"), str(folder / "a.rec")
-    with recordio.MXIndexedRecordIO(*paths, "w") as writer:
-        for i in range(500):
-            h, w = (random.randint(300, n) for n in photo.shape[:2])
-            y, x = (random.randint(0, n - m + 1) for n, m in zip(photo.shape, (h, w)))
-            image = np.empty((375, 500, 3), "uint8")
-            part = np.ascontiguousarray(photo[y : y + h, x : x + w])
-            _plait.resize_image(part, image, 1)
-            noisy = image + random.randint(-6, 7, image.shape)
-            image = np.clip(noisy, 0, 255).astype("uint8")
-            file = _plait.encode_image(image, ".jpg", 90)
-            (folder / "jpg" / ("%03d.jpg" % i)).write_bytes(file)
-            writer.write_idx(i, recordio.pack((0, float(i % 10), i, 0), file))
+def middle(images):
+    """Of two batches of pixels: the mean of each image, and some pixels as they are."""
+    images = np.concatenate([np.asarray(x, "float64") for x in images])
+    pixels = images[:, :, ::75, ::74]
+    return np.concatenate([images.mean((1, 2, 3)), pixels.ravel()[::13]]).tolist()
 
 
-def second_epoch(name, epoch):
-    """Prints how fast the second epoch is; epoch() gives the sizes of batches."""
-    for last in (False, True):
-        start = time.perf_counter()
-        images = sum(epoch())
-        seconds = time.perf_counter() - start
-        if last:
-            print("%-40s %7.0f images/s" % (name, images / seconds))
+def iterator_rows(mx, folder):
+    """ImageRecordIter of Plait and of MXNet."""
 
-
-def measure_records(mx, folder):
-    for case, kwargs in CASES.items():
-        iterator = mx.io.ImageRecordIter(
+    def make(shape, **kwargs):
+        return mx.io.ImageRecordIter(
             path_imgrec=str(folder / "a.rec"),
-            data_shape=(3, 224, 224),
+            data_shape=shape,
             batch_size=BATCH,
             preprocess_threads=2,
-            rand_mirror=True,
-            mean_r=123.7,
-            std_r=58.4,
             **kwargs,
         )
 
-        def epoch(iterator=iterator):
+    def check():
+        batches = make(CHECK_SHAPE)
+        return middle([next(batches).data[0].asnumpy() for _ in range(2)])
+
+    for row, options in OPTIONS.items():
+        iterator = make(
+            (3, 224, 224),
+            rand_mirror=True,
+            **{"mean_" + c: MEAN for c in "rgb"},
+            **{"std_" + c: STD for c in "rgb"},
+            **options,
+        )
+
+        def run(iterator=iterator):
             iterator.reset()
             for batch in iterator:
                 batch.data[0].wait_to_read()
                 yield BATCH
 
-        second_epoch("%s, %s" % (mx.__name__, case), epoch)
+        yield row + ", ImageRecordIter", check, run
 
 
-def measure_loader(mx, folder):
+def gluon_rows(mx, folder):
     """Gluon's DataLoader."""
-    transforms = mx.gluon.data.vision.transforms
-    crops = {
-        "random resized crop": [transforms.RandomResizedCrop(224)],
-        "shorter edge 256, crop": [
-            transforms.Resize(256, keep_ratio=True),
-            transforms.CenterCrop(224),
-        ],
-    }
-    for case, crop in crops.items():
-        after = [
-            transforms.RandomFlipLeftRight(),
-            transforms.ToTensor(),
-            transforms.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
-        ]
-        dataset = mx.gluon.data.vision.ImageRecordDataset(str(folder / "a.rec"))
-        loader = mx.gluon.data.DataLoader(
-            dataset.transform_first(transforms.Compose(crop + after)),
-            BATCH,
-            num_workers=2,
-        )
+    T = mx.gluon.data.vision.transforms
+    data = mx.gluon.data.vision.ImageRecordDataset(str(folder / "a.rec"))
 
-        def epoch(loader=loader):
-            for images, _ in loader:
-                images.wait_to_read()
-                yield len(images)
+    def load(transforms):
+        data_of = data.transform_first(T.Compose(transforms))
+        return mx.gluon.data.DataLoader(data_of, BATCH, num_workers=2)
 
-        second_epoch("%s DataLoader, %s" % (mx.__name__, case), epoch)
+    def check():
+        batches = iter(load([T.CenterCrop(CHECK_SHAPE[:0:-1]), T.ToTensor()]))
+        return middle([255 * next(batches)[0].asnumpy() for _ in range(2)])
+
+    normalize = T.Normalize([MEAN / 255] * 3, [STD / 255] * 3)
+    crop, flip = T.RandomResizedCrop(224), T.RandomFlipLeftRight()
+    loader = load([crop, flip, T.ToTensor(), normalize])
+
+    def run():
+        for images, _ in loader:
+            images.wait_to_read()
+            yield len(images)
+
+    yield CROP + ", DataLoader", check, run
 
 
-def measure_torch(folder):
+def torch_rows(folder):
+    """PyTorch's DataLoader; beside both of Plait's."""
     from PIL import Image
     from torch.utils.data import DataLoader
-    from torchvision import transforms
+    from torchvision import transforms as T
 
     class Files:
-        def __init__(self, transform):
-            self._paths = sorted(glob.glob(str(folder / "jpg" / "*.jpg")))
-            self._transform = transform
+        def __init__(self, transforms):
+            paths = folder.glob("jpg/*/*.jpg")
+            self._paths = sorted(paths, key=lambda path: path.name)
+            self._transform = T.Compose(transforms)
 
         def __len__(self):
             return len(self._paths)
@@ -124,44 +112,63 @@ def measure_torch(folder):
         def __getitem__(self, i):
             return self._transform(Image.open(self._paths[i]).convert("RGB")), 0
 
-    crops = {
-        "random resized crop": [transforms.RandomResizedCrop(224)],
-        "resize 256, random crop": [transforms.Resize(256), transforms.RandomCrop(224)],
-    }
-    for case, crop in crops.items():
-        after = [
-            transforms.RandomHorizontalFlip(),
-            transforms.ToTensor(),
-            transforms.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
-        ]
-        loader = DataLoader(
-            Files(transforms.Compose(crop + after)),
+    def load(transforms):
+        return DataLoader(
+            Files(transforms),
             batch_size=BATCH,
             num_workers=2,
             persistent_workers=True,
         )
-        second_epoch(
-            "torch, " + case, lambda loader=loader: (len(x) for x, _ in loader)
-        )
+
+    def check():
+        batches = iter(load([T.CenterCrop(CHECK_SHAPE[1:]), T.ToTensor()]))
+        return middle([255 * next(batches)[0].numpy() for _ in range(2)])
+
+    crops = {
+        CROP: [T.RandomResizedCrop(224)],
+        RESIZE: [T.Resize(256), T.RandomCrop(224)],
+    }
+    for row, crop in crops.items():
+        normalize = T.Normalize([MEAN / 255] * 3, [STD / 255] * 3)
+        loader = load([*crop, T.RandomHorizontalFlip(), T.ToTensor(), normalize])
+
+        def run(loader=loader):
+            return (len(images) for images, _ in loader)
+
+        yield row + ", ImageRecordIter", check, run
+        if row == CROP:
+            yield row + ", DataLoader", check, run
+
+
+def rate(run):
+    """Images a second."""
+    rates = []
+    for _ in range(PASSES + 1):
+        start = time.perf_counter()
+        images = sum(run())
+        rates.append(images / (time.perf_counter() - start))
+    return statistics.median(rates[1:])
 
 
 def main():
-    if sys.argv[1] == "--make":
-        return make(Path(sys.argv[2]))
-    folder = Path(sys.argv[1])
-    for name in ("plait", "mxnet"):
-        try:
-            module = __import__(name)
-        except ImportError:
+    folder, module = Path(os.environ["DATA"]), os.environ["MODULE"]
+    if module == "torch":
+        rows = torch_rows(folder)
+    else:
+        mx = __import__(module)
+        rows = [*iterator_rows(mx, folder)]
+        if module == "plait":
+            rows += gluon_rows(mx, folder)
+    measured = {}  # PyTorch's one loader stands beside both of Plait's
+    for row, check, run in rows:
+        if sys.argv[1:] and row not in sys.argv[1:]:
             continue
-        measure_records(module, folder)
-        if name == "plait":
-            measure_loader(module, folder)
-    try:
-        import torchvision  # noqa: F401
-    except ImportError:
-        return
-    measure_torch(folder)
+        outputs = check()
+        key = row.rsplit(", ", 1)[0] if module == "torch" else row
+        if key not in measured:
+            measured[key] = rate(run)
+        line = {"row": row, "value": measured[key], "unit": "img/s", "outputs": outputs}
+        print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
 """Training ResNet-18 from a record file: what reading and decoding add to a step.
 
-usage: python benchmarks/data_training.py DIR      data_rows.py --make makes the files
+usage: python benchmarks/data_training.py DIR      data_files.py makes the files
 
-Prints the time of a step on one batch that stays in memory, the CPU time of decoding a
-batch, the time of a step that takes its batch from the records, and how that compares
-with computing plus half of decoding, which is what two cores can do at best.
+Prints, as JSON lines, the time of a step on one batch that stays in memory, the CPU time
+of decoding a batch, the time of a step that takes its batch from the records, and how
+that compares with computing plus half of decoding, which is what two cores can do at
+best.
 """
 
+import json
 import statistics
 import sys
 import time
@@ -86,10 +88,19 @@ def main():
     again = median_step(step, iter([same] * (STEPS + 2)))
     computing = (computing + again) / 2
     ideal = computing + cpu / 2
-    print("step on a batch in memory   %8.1f ms" % (1e3 * computing))
-    print("decoding a batch, CPU time  %8.1f ms" % (1e3 * cpu))
-    print("step from records           %8.1f ms" % (1e3 * both))
-    print("against the ideal           %8.3f  (wanted: at most 1.03)" % (both / ideal))
+    for row, value, unit, target in (
+        ("training ResNet-18: a step on a batch in memory", 1e3 * computing, "ms", ""),
+        ("training ResNet-18: CPU time of decoding a batch", 1e3 * cpu, "ms", ""),
+        ("training ResNet-18: a step from records", 1e3 * both, "ms", ""),
+        (
+            "the step against computing + half of decoding",
+            both / ideal,
+            "",
+            "at most 1.03",
+        ),
+    ):
+        line = {"row": row, "value": value, "unit": unit, "target": target}
+        print(json.dumps(line))
 
 
 if __name__ == "__main__":

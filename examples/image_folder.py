@@ -107,7 +107,8 @@ def paint(table, names, path):
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(5, 4.5))
-    axes.imshow(table / table.sum(axis=1, keepdims=True), cmap="Blues", vmin=0, vmax=1)
+    share = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
+    axes.imshow(share, cmap="Blues", vmin=0, vmax=1)
     axes.set_xticks(range(len(names)), names, rotation=45)
     axes.set_yticks(range(len(names)), names)
     axes.set_xlabel("taken for")
@@ -130,9 +131,8 @@ def main():
     if args.images is None:
         args.images = args.out / "shapes"
         draw_folder(args.images, args.count)
-    names = sorted(folder.name for folder in args.images.iterdir() if folder.is_dir())
-
     prefix, images = str(args.out / "images"), str(args.images)
+    names = list(im2rec.list_images(images, True, [".jpg", ".jpeg", ".png"])[1])
     im2rec.main(["--list", "--recursive", "--train-ratio", "0.8", prefix, images])
     im2rec.main(["--resize", "56", prefix, images])
 

@@ -9,6 +9,8 @@ import pytest
 import plait as mx
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+import data_files  # noqa: E402
+import data_rows  # noqa: E402
 import layers  # noqa: E402
 import net_gluon  # noqa: E402
 import net_rows  # noqa: E402
@@ -112,3 +114,20 @@ def test_the_table_and_the_picture_show_every_row(tmp_path, capsys):
 def test_every_network_row_has_a_place_in_the_table():
     assert {*net_rows.ROWS, net_rows.GROWTH} <= run.TARGETS.keys()
     assert run.MEMORY.keys() <= run.TARGETS.keys()
+
+
+@pytest.mark.skipif(
+    not mx._plait.features()["OPENCV"], reason="this build has no codecs of images"
+)
+def test_files_and_rows_of_data(tmp_path, monkeypatch):
+    cbook = pytest.importorskip("matplotlib.cbook")
+    photo = cbook.get_sample_data("grace_hopper.jpg").read()
+    (tmp_path / "photo.jpg").write_bytes(photo)
+    monkeypatch.setattr(data_files, "PHOTOS", tmp_path)
+    data_files.make(tmp_path / "data", 104)
+    assert len(list(tmp_path.glob("data/jpg/*/*.jpg"))) == 104
+    rows = [*data_rows.iterator_rows(mx, tmp_path / "data")]
+    rows += data_rows.gluon_rows(mx, tmp_path / "data")
+    checks = [check() for _, check, _ in rows]
+    assert np.allclose(checks, checks[0], atol=1e-3)
+    assert [sum(epoch()) for _, _, epoch in rows] == [150, 150, 104]
