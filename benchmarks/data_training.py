@@ -3,9 +3,9 @@
 usage: python benchmarks/data_training.py DIR      data_files.py makes the files
 
 Prints, as JSON lines, the time of a step on one batch that stays in memory, the CPU
-time of decoding a batch, the time of a step that takes its batch from the records, and how
-that compares with computing plus half of decoding, which is what two cores can do at
-best.
+time of decoding a batch, the time of a step that takes its batch from the records, and
+how that compares with computing plus half of decoding, which is what two cores can do
+at best.
 """
 
 import json
