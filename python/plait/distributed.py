@@ -26,7 +26,10 @@ __all__ = [
     "broadcast",
     "broadcast_parameters",
     "allreduce_metric",
+    "save_checkpoint",
+    "load_checkpoint",
     "traffic",
+    "fault",
     "abort",
 ]
 
@@ -115,6 +118,29 @@ def allreduce_metric(metric):
     for name, value in zip(_SUMS, sums.tolist()):
         setattr(metric, name, int(value) if "num" in name else value)
     return metric
+
+
+def save_checkpoint(folder, step, params=None, trainer=None, extra=None, keep=2):
+    """Saves weights and optimizer states, each rank its part: all of it or nothing; see
+    plait.checkpoint.save.
+    """
+    from . import checkpoint
+
+    return checkpoint.save(folder, step, params, trainer, extra, keep)
+
+
+def load_checkpoint(folder, params=None, trainer=None, step=None):
+    """Loads the newest checkpoint (or that of `step`), saved by any number of ranks;
+    None when there is none; see plait.checkpoint.load.
+    """
+    from . import checkpoint
+
+    return checkpoint.load(folder, params, trainer, step)
+
+
+def fault():
+    """Why the job cannot go on; "" while all is well. Not collective."""
+    return _plait.world_fault()
 
 
 def traffic():

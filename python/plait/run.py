@@ -23,6 +23,8 @@ import threading
 import time
 
 MARK = "\x1eplait-run ended "  # a line of a rank's supervisor, not of the script
+FAULT = "\x1eplait-run fault "
+PIPE = "PLAIT_RUN_PIPE"  # where a rank says that another is lost
 FORWARDED = ("PLAIT_", "MXNET_", "OMP_", "DMLC_", "PYTHON", "LD_LIBRARY_PATH", "PATH")
 HIDDEN = re.compile(
     r"^\[[^\]]*\] PMIX ERROR: .* in file .*pmix_event_notification\.c at line \d+$"
@@ -156,11 +158,26 @@ def die_with(parent):
         os._exit(1)
 
 
+def pass_on(pipe):
+    """Tells plait-run what this rank says of the job."""
+    for text in pipe:
+        print(f"{FAULT}{text.rstrip()}", flush=True)
+
+
 def supervise(command, threads, bind):
     """Runs the script, and tells plait-run by a line how it has ended."""
     prepare(threads, bind)
     me = os.getpid()
-    script = subprocess.Popen(command, preexec_fn=lambda: die_with(me))
+    read, write = os.pipe()
+    script = subprocess.Popen(
+        command,
+        preexec_fn=lambda: die_with(me),
+        pass_fds=[write],
+        env={**os.environ, PIPE: str(write)},
+    )
+    os.close(write)
+    pipe = os.fdopen(read, errors="replace")
+    threading.Thread(target=pass_on, args=(pipe,), daemon=True).start()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, lambda n, _: script.send_signal(n))
     status = script.wait()
@@ -181,6 +198,7 @@ class Output:
     def __init__(self, prefix):
         self.prefix = prefix
         self.ended = {}
+        self.fault = None
         self.lock = threading.Lock()
 
     def read(self, stream, to):
@@ -198,6 +216,10 @@ class Output:
 
     def take(self, rank, line, to):
         text, mark, status = line.partition(MARK)
+        if not mark:
+            text, fault, why = line.partition(FAULT)
+            if fault:
+                self.lose(why.rstrip("\n"), to)
         if HIDDEN.match(line.rstrip("\n")):
             return
         if text:
@@ -205,6 +227,12 @@ class Output:
         if mark:
             with self.lock:
                 self.ended[rank] = int(status)
+
+    def lose(self, why, to):
+        with self.lock:
+            first, self.fault = self.fault is None, why
+        if first:
+            self.write(None, f"plait-run: {why}\n", to)
 
     def write(self, rank, text, to):
         prefix = f"[{rank}] " if self.prefix and rank is not None else ""
@@ -268,7 +296,7 @@ def watch(job, output, options):
     while job.poll() is None:
         time.sleep(0.05)
         now = time.monotonic()
-        if deadline is None and output.failures():
+        if deadline is None and (output.failures() or output.fault):
             deadline = now + options.grace
         # mpirun may wait for what a lost rank can no longer say.
         if len(output.ended) == options.num_workers:

@@ -12,6 +12,7 @@
 #include "callback.h"
 #include "kvstore/row_store.h"
 #include "kvstore/store.h"
+#include "kvstore/world.h"
 #include "ndarray/sparse.h"
 
 namespace nb = nanobind;
@@ -64,6 +65,16 @@ void BindStore(nb::module_& m) {
       .def("pushpull", [](Store& s, const Keys& k, const Values& v, const Values& o,
                           int p) { s.PushPull(k, v, o, p); })
       .def("stored", &Store::Stored)
+      .def(
+          "ranges",
+          [](Store& s, const Key& key) {
+            std::vector<std::pair<int64_t, int64_t>> parts;
+            for (const Ranges::Part& p : s.RangesOf(key).parts) {
+              parts.emplace_back(p.first, p.last);
+            }
+            return parts;
+          },
+          "By rank: the first and last element of what it updates.")
       .def(
           "set_updater",
           [](Store& s, nb::object update, bool elementwise) {
@@ -140,6 +151,8 @@ void BindKVStore(nb::module_& m) {
   m.def("world_fault", [] { return WorldExchange().fault(); });
   m.def("world_traffic", &TrafficNow, "Bytes and messages of this rank so far.");
   m.def("world_close", &CloseWorldExchange);
+  m.def("world_started", &StartedAsRank, "Whether a launcher started this process.");
+  m.def("world_fail", &AbortWorldExchange, "As world_abort, where there are ranks.");
 }
 
 }  // namespace plait::python

@@ -32,6 +32,7 @@ enum class Option : uint8_t {
   kPmiSize,      // set by MPICH's mpiexec, and by srun --mpi=pmi2
   kPmixRank,     // set by srun --mpi=pmix
   kSlurmTasks,   // set by srun
+  kRunPipe,      // set by plait-run: the file handle that a lost rank is told to
   kCount,
 };
 

@@ -156,6 +156,21 @@ Codec Codec::Of(DType dtype, const Compression& compression) {
   return codec;
 }
 
+uint8_t Codec::Form() const {
+  const bool half = compression.narrow == DType::kFloat16;
+  return static_cast<uint8_t>(
+      1 + static_cast<int>(dtype) + 16 * static_cast<int>(compression.kind) +
+      (half && compression.kind == Compression::Kind::kNarrow ? 64 : 0));
+}
+
+std::string Codec::FormName(uint8_t form) {
+  const int kind = (form - 1) / 16 % 4, dtype = (form - 1) % 16;
+  const std::string name(dtype < kNumDTypes ? Name(static_cast<DType>(dtype))
+                                            : "no dtype");
+  static constexpr const char* kKinds[] = {"", " as ", " as 2bit", " as 1bit"};
+  return name + kKinds[kind] + (kind != 1 ? "" : form > 64 ? "float16" : "bfloat16");
+}
+
 DType Codec::residual_dtype() const {
   return dtype == DType::kFloat64 ? dtype : DType::kFloat32;
 }

@@ -39,6 +39,9 @@ struct Codec {
   // float64 for float64, else float32.
   DType residual_dtype() const;
   int64_t Bytes(int64_t elements) const;
+  // A number for the dtype and the compression, not 0; ranks compare it.
+  uint8_t Form() const;
+  static std::string FormName(uint8_t form);
 
   // Writes the codes of n elements; a residual, where there is one, is first added and
   // then becomes what the codes do not say. REQUIRES: not plain.

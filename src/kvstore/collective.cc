@@ -31,6 +31,7 @@ void Collective::SendRange(int to, Said said, const char* data, int64_t bytes,
     entry.said = said;
     entry.slot = spec_.slot;
     entry.round = spec_.round;
+    entry.form = spec_.codec.Form();
     entry.offset = static_cast<uint64_t>(at);
     entry.total = static_cast<uint64_t>(bytes);
     entry.bytes = static_cast<uint32_t>(std::min(piece, bytes - at));
@@ -47,6 +48,7 @@ void Collective::SendOwnPiece(int64_t offset, int64_t bytes) {
   entry.said = Said::kWhole;
   entry.slot = spec_.slot;
   entry.round = spec_.round;
+  entry.form = Codec{spec_.codec.dtype}.Form();
   entry.total = static_cast<uint64_t>(PartOf(rank_).size() * size);
   entry.offset = static_cast<uint64_t>(offset);
   entry.bytes = static_cast<uint32_t>(bytes);
@@ -63,10 +65,7 @@ void Collective::Begin(const CollectiveSpec& spec, const CollectiveArrays& array
   begun_ = true;
   const auto size = static_cast<int64_t>(SizeOf(spec_.codec.dtype));
   for (int r = 0; r < size_; ++r) {
-    if (r == rank_) continue;
-    Peer& peer = peers_[static_cast<size_t>(r)];
-    Expect(r, peer.part, spec_.reduce ? spec_.codec.Bytes(PartOf(rank_).size()) : 0);
-    Expect(r, peer.whole, spec_.gather ? PartOf(r).size() * size : 0);
+    if (r != rank_) ExpectAll(r);
   }
   if (spec_.reduce) {
     BeginReduce();
@@ -99,16 +98,13 @@ void Collective::BeginReduce() {
 void Collective::Refuse(const CollectiveSpec& spec, const std::string& why) {
   spec_ = spec;
   refused_ = true;
-  const auto size = static_cast<int64_t>(SizeOf(spec_.codec.dtype));
   Entry entry;
   entry.slot = spec_.slot;
   entry.round = spec_.round;
   for (int r = 0; r < size_; ++r) {
     if (r == rank_) continue;
-    Peer& peer = peers_[static_cast<size_t>(r)];
     const bool owns = PartOf(r).size() > 0, own = PartOf(rank_).size() > 0;
-    Expect(r, peer.part, spec_.reduce ? spec_.codec.Bytes(PartOf(rank_).size()) : 0);
-    Expect(r, peer.whole, spec_.gather ? PartOf(r).size() * size : 0);
+    ExpectAll(r);
     if (spec_.reduce && owns) {
       entry.said = Said::kFailPart;
       outbox_.AddText(r, spec_.priority, entry, why);
@@ -120,15 +116,31 @@ void Collective::Refuse(const CollectiveSpec& spec, const std::string& why) {
   }
 }
 
-void Collective::Expect(int from, Half& half, int64_t bytes) {
+void Collective::ExpectAll(int from) {
+  Peer& peer = peers_[static_cast<size_t>(from)];
+  const auto size = static_cast<int64_t>(SizeOf(spec_.codec.dtype));
+  Expect(from, peer.part, spec_.reduce ? spec_.codec.Bytes(PartOf(rank_).size()) : 0,
+         spec_.codec.Form());
+  Expect(from, peer.whole, spec_.gather ? PartOf(from).size() * size : 0,
+         Codec{spec_.codec.dtype}.Form());
+}
+
+void Collective::Expect(int from, Half& half, int64_t bytes, uint8_t form) {
   half.expected = bytes;
+  half.form = form;
   CheckTotal(from, half);
 }
 
-// Sender and receiver must agree on how much a phase moves.
+// Sender and receiver must agree on how much a phase moves, and on what it is.
 void Collective::CheckTotal(int from, const Half& half) {
-  if (half.claimed < 0 || !(begun_ || refused_) || half.claimed == half.expected)
-    return;
+  if (half.claimed < 0 || !(begun_ || refused_)) return;
+  if (half.claimed == half.expected && half.claimed_form != half.form) {
+    FailWith("rank " + std::to_string(from) + " sends " +
+             Codec::FormName(half.claimed_form) + " and rank " + std::to_string(rank_) +
+             " expects " + Codec::FormName(half.form) +
+             "; all ranks must use equal dtypes and compressions");
+  }
+  if (half.claimed == half.expected) return;
   FailWith("rank " + std::to_string(from) + " sends " + std::to_string(half.claimed) +
            " bytes and rank " + std::to_string(rank_) + " expects " +
            std::to_string(half.expected) + "; all ranks must use equal shapes");
@@ -177,7 +189,18 @@ char* Collective::Place(int from, const Entry& entry) {
   Check(half.claimed < 0 || half.claimed == static_cast<int64_t>(entry.total),
         ErrorKind::kIo, "rank ", from, " sent pieces of ", half.claimed, " and of ",
         entry.total, " bytes of one array; equal ones were expected");
+  Check(half.claimed_form == 0 || half.claimed_form == entry.form, ErrorKind::kIo,
+        "rank ", from, " sent pieces of several dtypes of one array");
+  // Pieces of a part are sent one after the other.
+  Check(entry.said == Said::kWhole ||
+            entry.offset == static_cast<uint64_t>(half.announced),
+        ErrorKind::kIo, "rank ", from, " sent the piece at ", entry.offset,
+        " of an array; the one at ", half.announced, " was expected");
+  half.announced += entry.bytes;
+  Check(half.announced <= static_cast<int64_t>(entry.total), ErrorKind::kIo, "rank ",
+        from, " sent more than ", entry.total, " bytes of an array");
   half.claimed = static_cast<int64_t>(entry.total);
+  half.claimed_form = entry.form;
   CheckTotal(from, half);
   ++receiving_;
   if (Direct(from, entry)) return WholeAt(from, entry.offset);

@@ -72,7 +72,9 @@ class Collective final : public Sender {
     NDArray scratch;
     int64_t expected = 0;  // bytes, by what this rank knows
     int64_t claimed = -1;  // by what the peer says
+    int64_t announced = 0;
     int64_t got = 0;
+    uint8_t form = 0, claimed_form = 0;  // likewise
     bool ended = false;
     bool Complete() const { return ended || got == (claimed < 0 ? expected : claimed); }
   };
@@ -89,7 +91,8 @@ class Collective final : public Sender {
   const Ranges::Part& PartOf(int rank) const {
     return spec_.ranges->parts[static_cast<size_t>(rank)];
   }
-  void Expect(int from, Half& half, int64_t bytes);
+  void Expect(int from, Half& half, int64_t bytes, uint8_t form);
+  void ExpectAll(int from);
   void CheckTotal(int from, const Half& half);
   void FailWith(const std::string& why);
   void TellFailure();

@@ -124,9 +124,31 @@ void Exchange::AllReduce(const NDArray& x, const std::string& label) {
   x.WaitToRead();
 }
 
+// The root receives nothing, so it would not see that another rank's array differs.
+void Exchange::CheckAlike(const NDArray& x, int root, const std::string& label) {
+  const auto form = Codec{x.dtype()}.Form();
+  std::vector<int64_t> kinds(static_cast<size_t>(size()), 0);
+  kinds[static_cast<size_t>(rank())] = x.size() * 256 + form;
+  const NDArray all = NDArray::FromHost(kinds.data(), {size()}, DType::kInt64);
+  AllReduce(all, label);
+  all.CopyToHost(kinds.data());
+  const int64_t expected = kinds[static_cast<size_t>(root)];
+  const auto text = [](int64_t kind) {
+    return std::to_string(kind / 256) + " elements of " +
+           Codec::FormName(static_cast<uint8_t>(kind % 256));
+  };
+  for (int r = 0; r < size(); ++r) {
+    const int64_t kind = kinds[static_cast<size_t>(r)];
+    Check(kind == expected, ErrorKind::kRuntime, "kvstore: ", label, ": rank ", root,
+          " has ", text(expected), " and rank ", r, " has ", text(kind),
+          "; all ranks must use equal shapes and dtypes");
+  }
+}
+
 void Exchange::Broadcast(const NDArray& x, int root, const std::string& label) {
   Check(root >= 0 && root < size(), "broadcast: got the root ", root, "; a rank below ",
         size(), " was expected");
+  CheckAlike(x, root, label);
   CollectiveSpec spec;
   spec.gather = true;
   spec.codec.dtype = x.dtype();
@@ -145,6 +167,11 @@ Exchange& WorldExchange() {
   static Exchange* const exchange = new Exchange(World());
   world_exchange = exchange;
   return *exchange;
+}
+
+void AbortWorldExchange(const std::string& text) {
+  Exchange* const exchange = world_exchange.load();
+  if (exchange != nullptr) exchange->Abort(text);
 }
 
 void CloseWorldExchange() {

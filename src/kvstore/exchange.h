@@ -92,6 +92,8 @@ class Exchange {
 
  private:
   class Impl;
+  void CheckAlike(const NDArray& x, int root, const std::string& label);
+
   std::unique_ptr<Impl> impl_;
 };
 
@@ -99,6 +101,8 @@ class Exchange {
 Exchange& WorldExchange();
 // Closes it, if it was made; when the program ends.
 void CloseWorldExchange();
+// Aborts it, if it was made.
+void AbortWorldExchange(const std::string& text);
 
 }  // namespace plait
 

@@ -210,14 +210,25 @@ void ExchangeThread::Read(int from, const std::string& packet) {
     if (entry.tag == 0) {
       Check(entry.bytes <= packet.size() - at, ErrorKind::kIo, "rank ", from,
             " sent a packet that is cut off");
-      Hear(from, entry, packet.data() + at);
+      HearFrom(from, entry, packet.data() + at);
       at += entry.bytes;
     } else {
       Check(entry.tag <= Communicator::kMostTag, ErrorKind::kIo, "rank ", from,
             " announced the tag ", entry.tag, "; at most ", Communicator::kMostTag,
             " was expected");
-      Hear(from, entry, nullptr);
+      HearFrom(from, entry, nullptr);
     }
+  }
+}
+
+// Whatever is wrong with it, even that its array is too large, names the sender.
+void ExchangeThread::HearFrom(int from, const Entry& entry, const char* payload) {
+  try {
+    Hear(from, entry, payload);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kIo) throw;
+    Fail(ErrorKind::kIo, "rank ", from,
+         " sent what cannot be taken: ", std::string(error.what()));
   }
 }
 
@@ -244,7 +255,7 @@ void ExchangeThread::Hear(int from, const Entry& entry, const char* payload) {
       return requests_.Asked(from, entry);
     case Said::kRefused:
       Check(payload != nullptr, ErrorKind::kIo, "rank ", from, " sent no text");
-      return requests_.Refused(entry, std::string(payload, entry.bytes));
+      return requests_.Refused(from, entry, std::string(payload, entry.bytes));
     case Said::kCount:
       return;  // Read has refused it
   }

@@ -88,6 +88,7 @@ class ExchangeThread {
   bool ReceiveLarge();
   void Read(int from, const std::string& packet);
   void Hear(int from, const Entry& entry, const char* payload);
+  void HearFrom(int from, const Entry& entry, const char* payload);
   void Take(int from, const Entry& entry, const char* payload, char* place);
   void Come(int from, const Entry& entry, const char* place);
   Meeting& At(uint32_t slot, uint32_t round);

@@ -31,7 +31,8 @@ struct Entry {
 
   uint32_t magic = kMagic;
   Said said = Said::kCount;
-  uint8_t spare[3] = {};
+  uint8_t form = 0;  // of the elements: Codec::Form; kPart and kWhole
+  uint8_t spare[2] = {};
   uint32_t slot = 0;   // store and key
   uint32_t round = 0;  // of this slot
   uint32_t tag = 0;    // 0: the payload follows

@@ -111,9 +111,9 @@ Requests::Pull* Requests::FindPull(uint32_t slot, uint32_t round) {
   return found == pulls_.end() ? nullptr : found->second;
 }
 
-void Requests::Refused(const Entry& entry, const std::string& why) {
+void Requests::Refused(int from, const Entry& entry, const std::string& why) {
   if (entry.round == kNoRound) {
-    ServerOf(rank_, entry.slot).OnRefused(entry.slot, why);
+    ServerOf(from, entry.slot).OnRefused(entry.slot, why);
   } else if (Pull* pull = FindPull(entry.slot, entry.round)) {
     pull->failure = why;
   }
@@ -184,6 +184,11 @@ char* Requests::Place(int from, const Entry& entry) {
     Check(entry.total == static_cast<uint64_t>(pull->spec.codec.Bytes(part.size())),
           ErrorKind::kIo, "rank ", from, " answered with ", entry.total,
           " bytes of a part; ", pull->spec.codec.Bytes(part.size()), " were expected");
+    int64_t& announced = pull->announced[from];
+    Check(entry.offset == static_cast<uint64_t>(announced), ErrorKind::kIo, "rank ",
+          from, " answered with the piece at ", entry.offset, "; the one at ",
+          announced, " was expected");
+    announced += entry.bytes;
     ++pull->awaited;
     return pull->dst + pull->spec.codec.Bytes(part.first) + entry.offset;
   }
@@ -194,12 +199,17 @@ char* Requests::Place(int from, const Entry& entry) {
   });
   if (found == queue.end()) {
     const auto total = static_cast<int64_t>(entry.total);
-    queue.push_back({true, entry.round, NDArray::Empty({total}, DType::kUint8), 0});
+    queue.push_back({true, entry.round, NDArray::Empty({total}, DType::kUint8)});
     found = std::prev(queue.end());
   }
   Check(static_cast<uint64_t>(found->codes.nbytes()) == entry.total, ErrorKind::kIo,
         "rank ", from, " sent pieces of ", found->codes.nbytes(), " and of ",
         entry.total, " bytes of one array");
+  // One rank's pieces come in their order.
+  Check(entry.offset == static_cast<uint64_t>(found->announced), ErrorKind::kIo,
+        "rank ", from, " sent the piece at ", entry.offset, " of an array; the one at ",
+        found->announced, " was expected");
+  found->announced += entry.bytes;
   return found->codes.data<char>() + entry.offset;
 }
 
@@ -218,7 +228,7 @@ void Requests::Arrived(int from, const Entry& entry) {
 
 void Requests::Asked(int from, const Entry& entry) {
   ServerOf(from, entry.slot);
-  queues_[{from, entry.slot}].push_back({false, entry.round, {}, 0});
+  queues_[{from, entry.slot}].push_back({false, entry.round, {}});
   ServeReady(from, entry.slot);
 }
 

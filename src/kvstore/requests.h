@@ -48,7 +48,7 @@ class Requests {
   char* Place(int from, const Entry& entry);
   void Arrived(int from, const Entry& entry);
   void Asked(int from, const Entry& entry);  // kPull
-  void Refused(const Entry& entry, const std::string& why);
+  void Refused(int from, const Entry& entry, const std::string& why);
 
   void Left(int from);
   void Broken(const std::string& fault);
@@ -65,7 +65,7 @@ class Requests {
     bool push;
     uint32_t round;
     NDArray codes;
-    int64_t got = 0;
+    int64_t announced = 0, got = 0;
   };
   // The memory of an answer, until it is sent.
   struct Answer final : Sender {
@@ -122,8 +122,9 @@ class Requests::Pull final : public Asking {
 
   const CollectiveSpec spec;
   char* dst;
-  int64_t missing = 0;  // bytes
-  int64_t awaited = 0;  // pieces on their way into dst
+  int64_t missing = 0;               // bytes
+  int64_t awaited = 0;               // pieces on their way into dst
+  std::map<int, int64_t> announced;  // bytes, by rank
 
  private:
   ExchangeThread& thread_;

@@ -26,6 +26,7 @@ class SharedStore : public Store {
   // What a rank sends is compressed, not what its devices do.
   bool CompressesDevices() const override { return false; }
   bool SumsInPlace() const override { return false; }
+  void ChooseRanges(Entry& entry) override;
 
   Exchange& exchange() { return exchange_; }
   uint32_t first_slot() const { return first_slot_; }
@@ -38,8 +39,6 @@ class SharedStore : public Store {
                    int priority);
 
  private:
-  void ChooseRanges(Entry& entry);
-
   Exchange& exchange_;
   const uint32_t first_slot_;
   Partition partition_;

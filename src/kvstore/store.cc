@@ -207,6 +207,12 @@ NDArray Store::Stored(const Key& key) {
   return Find("stored", {&key, 1}, 1)[0]->stored;
 }
 
+Ranges Store::RangesOf(const Key& key) {
+  Entry& entry = *Find("ranges", {&key, 1}, 1)[0];
+  ChooseRanges(entry);
+  return entry.ranges ? *entry.ranges : OwnedBy(0, 1, entry.stored.size());
+}
+
 void Store::SetUpdater(std::shared_ptr<StoreUpdater> updater) {
   updater_ = std::move(updater);
   UpdaterChanged();

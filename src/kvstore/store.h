@@ -47,6 +47,8 @@ class Store {
 
   // The stored array itself; among ranks this rank's copy.
   NDArray Stored(const Key& key);
+  // Which rank updates which part of it; it is final after the first push.
+  Ranges RangesOf(const Key& key);
 
   void SetUpdater(std::shared_ptr<StoreUpdater> updater);
   bool has_updater() const { return updater_ != nullptr; }
@@ -83,6 +85,8 @@ class Store {
   // Without an updater sums may be made in the stored arrays.
   virtual bool SumsInPlace() const { return true; }
   virtual void UpdaterChanged() {}
+  // Makes entry.ranges; inside one process there are none.
+  virtual void ChooseRanges(Entry&) {}
 
   Entry& Add(const Key& key, const NDArray& like);
   const Compression& compression() const { return compression_; }

@@ -2,11 +2,15 @@
 
 #include "kvstore/mpi/mpi_communicator.h"
 
+#include <unistd.h>
+
+#include <cstdlib>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "base/options.h"
 
 namespace plait {
 
@@ -22,6 +26,17 @@ namespace {
 
 std::string Peer(int rank) {
   return "rank " + std::to_string(rank);
+}
+
+// Tells plait-run, which then gives the job some time to end; a stopped rank cannot
+// say so itself.
+void TellLauncher(std::string text) {
+  const std::string& pipe = GetOption(Option::kRunPipe);
+  if (pipe.empty()) return;
+  for (char& letter : text) letter = letter == '\n' ? ' ' : letter;
+  text += '\n';
+  if (write(std::atoi(pipe.c_str()), text.data(), text.size()) < 0)
+    return;  // it has ended
 }
 
 }  // namespace
@@ -40,7 +55,10 @@ MpiCommunicator::MpiCommunicator(const PlaitMpi& mpi, int expected,
   std::vector<Contact> all(size_);
   Check(mpi_.gather(&mine, sizeof(mine), all.data(), error) == 0, ErrorKind::kRuntime,
         "kvstore: ", mpi_.name, " cannot reach all ranks: ", error);
-  heartbeats_->Start(std::move(all), [this] { Wake(); });
+  heartbeats_->Start(std::move(all), [this] {
+    Wake();
+    TellLauncher(heartbeats_->fault());
+  });
 }
 
 void MpiCommunicator::CheckUsable() const {
