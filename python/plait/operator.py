@@ -10,7 +10,7 @@ import collections
 import functools
 import traceback
 
-from . import _plait
+from . import _plait, custom_sparse
 from .error import (
     MXNetError,
     MXNetNotImplementedError,
@@ -489,7 +489,12 @@ def Custom(*data, op_type=None, out=None, name=None, **kwargs):
     with _Guard("the constructor of %s" % prop_class.__name__):
         call = _Call(op_type, prop_class(**params))
     data, aux = call.place(data, named)
-    data = [x.tostype("default") for x in data]  # operators get dense arrays
+    stypes = [x.stype for x in data]
+    with _Guard("%s.infer_storage_type" % op_type):
+        storages = custom_sparse.storages_of(call, stypes)
+    if storages is not None and not _plait.is_tracing():
+        return _sparse_call(call, storages, data, aux, out)
+    data = [x.tostype("default") for x in data]  # others get dense arrays
     if _plait.is_tracing():
         from .ndarray._core import op as function
 
@@ -507,6 +512,31 @@ def Custom(*data, op_type=None, out=None, name=None, **kwargs):
     if _plait.is_recording() and any(_wants_gradient(x) for x in data):
         call.record(op, data, outputs, aux)
     return outputs[0] if len(outputs) == 1 else outputs
+
+
+def _sparse_call(call, storages, data, aux, out):
+    specs = call.infer(data, aux)
+    with _Guard("%s.create_operator" % call.op_type):
+        shapes, dtypes = [list(x.shape) for x in data], [x.dtype for x in data]
+        op = call.prop.create_operator(data[0].context, shapes, dtypes)
+    outputs = custom_sparse.run(call, op, storages, data, specs, aux, _Guard)
+    if out is not None:
+        targets = out if isinstance(out, (list, tuple)) else [out]
+        for y, target in zip(outputs, targets):
+            _plait.assign_sparse(y, target)
+        return out
+    return outputs[0] if len(outputs) == 1 else outputs
+
+
+def storage_of_results(attributes, stypes):
+    """The storages of the outputs of a node of a graph for those of its inputs."""
+    params = {k: v for k, v in attributes.items() if not k.startswith("__")}
+    op_type = params.pop("op_type", None)
+    prop_class = _prop_class(op_type)
+    with _Guard("the storage of Custom(%s)" % op_type):
+        call = _Call(op_type, prop_class(**params))
+        storages = custom_sparse.storages_of(call, stypes[: len(call.arguments)])
+    return ["default"] * len(call.outputs) if storages is None else storages[1]
 
 
 def __getattr__(name):

@@ -28,7 +28,7 @@ def handle_for(symbol, names, arrays, grads, requests):
 def _makes_sparse(symbol):
     """Whether an operator's parameters ask for sparse results of dense arguments."""
     return any(
-        "stype" in attributes or "forward_stype" in attributes
+        not attributes.keys().isdisjoint(("stype", "forward_stype", "op_type"))
         for _, attributes in symbol.handle.attr_list()
     )
 

@@ -109,6 +109,7 @@ void BindOperators(nb::module_& m) {
         info["inputs"] = inputs;
         info["params"] = params;
         info["variable_inputs"] = op.variable_inputs;
+        info["mutates"] = op.mutates;
         info["differentiable"] = op.gradient != nullptr || op.zero_gradient;
         info["pointwise"] = op.is_pointwise();
         return info;

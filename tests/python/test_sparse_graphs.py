@@ -245,6 +245,31 @@ def test_batch_norm_with_fixed_gamma_takes_no_sparse_arrays():
         symbol.infer_storage_type()
 
 
+def test_states_of_any_storage_are_written():
+    x, ones = rows((4, 3)), nd.ones((3,))
+    dense, sparse_states = (
+        [nd.zeros((3,)).tostype(s), nd.ones((3,)).tostype(s)]
+        for s in ("default", "row_sparse")
+    )
+    symbol = mx.sym.BatchNorm(
+        mx.sym.Variable("x", stype="row_sparse"), fix_gamma=False, name="bn"
+    )
+    executor = symbol.bind(
+        mx.cpu(),
+        [x, ones, nd.zeros((3,))],
+        aux_states=[s.copy() for s in sparse_states],
+    )
+    with autograd.train_mode():
+        for states in (dense, sparse_states):
+            nd.BatchNorm(x, ones, nd.zeros((3,)), *states, fix_gamma=False)
+        executor.forward(is_train=True)
+    for one, other, third in zip(dense, sparse_states, executor.aux_arrays):
+        assert other.stype == "row_sparse"
+        np.testing.assert_array_equal(one.asnumpy(), other.asnumpy())
+        np.testing.assert_array_equal(one.asnumpy(), third.asnumpy())
+    assert abs(dense[0].asnumpy()).max() > 0
+
+
 def test_scatter_operators_touch_stored_values_only():
     x = csr((4, 5))
     y = mx.nd._internal._scatter_plus_scalar(x, scalar=3.0)
@@ -280,3 +305,51 @@ def test_module_trains_from_sparse_batches():
     assert metric.get()[1] > 0.9
     with autograd.pause():
         assert module.get_params()[0]["weight"].stype == "row_sparse"
+
+
+class Wide(mx.gluon.HybridBlock):
+    """dot of sparse data, and an embedding, before dense layers."""
+
+    def __init__(self, sparse_grad):
+        super().__init__()
+        kind = "row_sparse" if sparse_grad else "default"
+        with self.name_scope():
+            self.table = self.params.get("table", shape=(30, 4), grad_stype=kind)
+            self.words = mx.gluon.nn.Embedding(20, 4, sparse_grad=sparse_grad)
+            self.out = mx.gluon.nn.HybridSequential()
+            self.out.add(mx.gluon.nn.Dense(5, activation="tanh"), mx.gluon.nn.Dense(2))
+
+    def hybrid_forward(self, F, x, words, table):
+        return self.out(F.dot(x, table) + self.words(words).sum(axis=1))
+
+
+@pytest.mark.parametrize("sparse_grad", [True, False])
+@pytest.mark.parametrize("sparse_data", [True, False])
+def test_hybridized_blocks_are_as_they_were(sparse_grad, sparse_data):
+    results = []
+    for hybrid in (False, True):
+        mx.random.seed(4)
+        net = Wide(sparse_grad)
+        net.initialize(mx.init.Uniform(0.5))
+        if hybrid:
+            net.hybridize()
+        trainer = mx.gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.1})
+        random = np.random.RandomState(1)
+        for step in range(4):
+            x = csr((6, 30), step)
+            x = x if sparse_data else x.tostype("default")
+            words = nd.array(random.randint(0, 20, (6, 3)))
+            with autograd.record():
+                loss = (net(x, words) ** 2).sum()
+            loss.backward()
+            trainer.step(6)
+        params = [p for _, p in sorted(net.collect_params().items())]
+        grads = [p.grad() for p in params]
+        assert [g.stype for g in grads].count("row_sparse") == 2 * sparse_grad
+        if sparse_grad:
+            table = net.words.weight.grad()
+            used = np.unique(words.asnumpy()).astype(int).tolist()
+            assert table.indices.asnumpy().tolist() == used
+        results.append([p.data().asnumpy() for p in params])
+    for eager, graph in zip(*results):
+        np.testing.assert_allclose(eager, graph, 1e-5, 1e-6)

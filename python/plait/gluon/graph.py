@@ -7,7 +7,7 @@ from .. import _plait
 from .. import ndarray as nd
 from ..base import NotImplementedForSymbol
 from ..error import MXNetError, MXNetValueError
-from ..ndarray._sparse_calls import dense as _recorded_dense
+from ..ndarray._sparse_calls import dense as _dense
 from ._parameter import version
 from .utils import shape_is_known
 
@@ -26,9 +26,8 @@ class Forwarding:
         return block._graph(block, x, *args)
 
 
-def _dense(x):
-    """x, or a dense array of its values: graphs have no other."""
-    return x if type(x) is _NDArray or x.stype == "default" else _recorded_dense(x)
+def _is_sparse(x):
+    return type(x) is not _NDArray and x.stype != "default"
 
 
 class SymbolGraph:
@@ -44,6 +43,7 @@ class SymbolGraph:
 
     def __init__(self):
         self._function = None
+        self._staged = {}  # by storages of the block's inputs, where some are sparse
         self._traced = None  # what runs where symbols do not do
         self.inputs = None  # variables
         self.symbol = None
@@ -64,13 +64,14 @@ class SymbolGraph:
         if self._traced is not None:
             return self._traced(block, x, *args)
         if not args and type(x) is _NDArray and self._in_format == [0]:
-            flat = (x,)
+            flat, sparse = (x,), False
         else:
             flat, in_format = flatten((x, *args), "input")
             if any(not isinstance(a, (_NDArray, type(None))) for a in flat):
                 return self._compose(block, x, args)
             self._check_format(block, flat, in_format)
-            flat = [_dense(a) for a in flat if a is not None]
+            flat = [a for a in flat if a is not None]
+            sparse = any(map(_is_sparse, flat))
         if self._function is None:
             if _plait.is_tracing():
                 return block._forward_untraced(x, *args)
@@ -89,7 +90,8 @@ class SymbolGraph:
                 ready, arrays = None, self._arrays_on(flat)
         for place, i in self._places:
             arrays[place] = flat[i]
-        outputs = self._function(arrays)
+        function = self._staged_function(block, flat) if sparse else self._function
+        outputs = function(arrays)
         if ready is not None:
             for place, _ in self._places:
                 arrays[place] = None
@@ -161,10 +163,39 @@ class SymbolGraph:
 
     def make_function(self, block):
         """Makes what runs the symbol; again after hooks were added."""
+        self._staged = {}
         if block._op_hook is None:
-            self._function = _plait.graph_function(self.symbol.handle, block.name)
+            slots = zip(self.symbol.list_inputs(), self._slots)
+            self._sparse_grads = {
+                name
+                for name, slot in slots
+                if type(slot) is not int and slot._grad_stype != "default"
+            }
+            self._function = self._graph_function(block, {})
         else:
             self._function = WatchedFunction(self.symbol, block.name, *block._op_hook)
+
+    def _graph_function(self, block, stypes):
+        """Runs the symbol, in stages where something is sparse."""
+        if stypes or self._sparse_grads:
+            from ..symbol.staged import StagedFunction, is_staged
+
+            if is_staged(self.symbol, stypes, self._sparse_grads):
+                return StagedFunction(
+                    self.symbol, stypes, self._sparse_grads, block.name
+                )
+        return _plait.graph_function(self.symbol.handle, block.name)
+
+    def _staged_function(self, block, flat):
+        """The same for inputs of these storages."""
+        stypes = tuple(a.stype for a in flat)
+        if block._op_hook is not None:
+            return lambda arrays: self._function([_dense(a) for a in arrays])
+        if stypes not in self._staged:
+            names = [v.name for v in self.inputs]
+            named = dict(zip(names, stypes))
+            self._staged[stypes] = self._graph_function(block, named)
+        return self._staged[stypes]
 
     def build(self, block, args):
         """Makes the symbol from sample arguments, if there is none yet."""
@@ -245,7 +276,8 @@ class TracedForward:
     def __call__(self, block, x, *args):
         flat, in_format = flatten((x, *args), "input")
         arrays = [a for a in flat if a is not None]
-        if any(not isinstance(a, _NDArray) for a in arrays) or _plait.is_tracing():
+        odd = any(not isinstance(a, _NDArray) or _is_sparse(a) for a in arrays)
+        if odd or _plait.is_tracing():
             return block._forward_untraced(x, *args)
         key = (
             str(in_format),

@@ -4,6 +4,7 @@ An operator of the tables below works on the parts; every other one gets dense a
 the same values. Results go to out= in the storage that it has.
 """
 
+import functools
 import logging
 import os
 
@@ -170,13 +171,24 @@ def _fallback(name, arrays, params, out):
     while inputs and inputs[-1] is None:
         inputs.pop()
     function = op(name)
-    mutated = [(x, y) for x, y in zip(arrays, inputs) if x is not y and x is not None]
+    opened = [(x, y) for x, y in zip(arrays, inputs) if x is not y and x is not None]
+    target = {}
     if out is not None and not isinstance(out, (list, tuple)):
         # An array that is updated in place is an input too.
-        for x, y in mutated:
+        for x, y in opened:
             if x is out or _plait.same_array(x, out):
-                return function(*inputs, **params, out=y)
-    return function(*inputs, **params)
+                target = {"out": y}
+    result = function(*inputs, **params, **target)
+    for i in _written(name) if opened else ():  # states
+        if i < len(inputs) and inputs[i] is not arrays[i]:
+            _plait.assign_sparse(inputs[i], arrays[i])
+    return result
+
+
+@functools.cache
+def _written(name):
+    """The numbers of the inputs that an operator may write."""
+    return tuple(_plait.op_info(name)["mutates"])
 
 
 def _assign(result, out):

@@ -227,5 +227,16 @@ class StagedGraph:
         return run
 
 
+class StagedFunction:
+    """As the core's graph functions: a list of arrays to a list of outputs."""
+
+    def __init__(self, symbol, stypes, sparse_grads, name):
+        self._names = symbol.list_inputs()
+        self._graph = StagedGraph(symbol, stypes, sparse_grads, name)
+
+    def __call__(self, arrays):
+        return self._graph(dict(zip(self._names, arrays)))
+
+
 def _output_name(count, k):
     return "_output" if count == 1 else "_output%d" % k
