@@ -2,6 +2,7 @@
 //
 // Nodes are visited in order. A node joins the groups that make its inputs, if no path
 // leads from such a group to the node through a node outside: a group runs as a whole.
+// A unit is a group or a node outside groups.
 // A reduction of one of its values may end a group.
 
 #include "passes/fuse.h"
@@ -38,10 +39,17 @@ class Fusion {
  public:
   Fusion(const Graph& graph, bool join) : graph_(graph), join_(join) {
     group_of_.assign(graph.size(), -1);
+    latest_.resize(graph.size());
+    users_.resize(graph.size());
+    for (size_t id = 0; id < graph.size(); ++id) {
+      for (GraphEntry e : graph.nodes[id].inputs)
+        users_[e.node].push_back(static_cast<int>(id));
+    }
   }
 
   Graph Run() {
     for (size_t id = 0; id < graph_.size(); ++id) {
+      latest_[id] = static_cast<int>(id);
       if (IsFusable(graph_.nodes[id])) {
         Place(static_cast<int>(id));
       } else if (join_) {
@@ -178,11 +186,7 @@ class Fusion {
           if (group_of_[id] != to) found = true;
           continue;
         }
-        if (group == to || e.node < first) {
-          // A group may hold members after `first` although this one stands before.
-          if (group < 0 || group == to || groups_[group].members.back() < first)
-            continue;
-        }
+        if (group == to || latest_[e.node] < first) continue;
         if (seen.insert(e.node).second) stack.push_back(e.node);
       }
     };
@@ -219,11 +223,38 @@ class Fusion {
     a.steps += b.steps;
     a.constants += b.constants;
     a.inputs.insert(b.inputs.begin(), b.inputs.end());
+    RaiseLatest(a);
     for (int id : a.members) {
       for (int i = 0; i < static_cast<int>(graph_.nodes[id].outputs.size()); ++i)
         a.inputs.erase(Key({id, i}));
     }
     b = Group();
+  }
+
+  // After a merge: the group and all that waits for it wait for its last member.
+  void RaiseLatest(const Group& group) {
+    const int last = group.members.back();
+    std::vector<int> stack;
+    const auto raise = [&](int id) {
+      if (latest_[id] >= last) return;
+      latest_[id] = last;
+      stack.push_back(id);
+    };
+    const auto raise_group = [&](const Group& g) {
+      for (int id : g.members) raise(id);
+      if (g.reduction >= 0) raise(g.reduction);
+    };
+    raise_group(group);
+    stack.push_back(last);
+    while (!stack.empty()) {
+      const int id = stack.back();
+      stack.pop_back();
+      for (int user : users_[id]) {
+        if (user > last) break;  // not visited yet
+        raise(user);
+        if (group_of_[user] >= 0) raise_group(groups_[group_of_[user]]);
+      }
+    }
   }
 
   // ------------------------------------------------------------ the new graph
@@ -292,7 +323,11 @@ class Fusion {
         const auto visit = [&](int member) {
           for (GraphEntry e : graph_.nodes[member].inputs) {
             const int u = unit(e.node);
-            if (u != id && state[u] == 0) stack.push_back(u);
+            if (u == id || state[u] == 2) continue;
+            Check(state[u] == 0, ErrorKind::kRuntime, "fuse: ", graph_.nodes[u].name,
+                  " and ", graph_.nodes[id].name,
+                  " wait for each other, a fault of Plait; an order was expected");
+            stack.push_back(u);
           }
         };
         if (group_of_[id] < 0) {
@@ -391,6 +426,9 @@ class Fusion {
   const bool join_;
   std::vector<Group> groups_;
   std::vector<int> group_of_;
+  // The last member, in order, of all units that the node's unit waits for or is.
+  std::vector<int> latest_;
+  std::vector<std::vector<int>> users_;
   std::vector<std::vector<bool>> wanted_;
 };
 
