@@ -66,6 +66,7 @@ def main():
     parser.add_argument("--data", default="/usr/share/datasets/fashion-mnist")
     parser.add_argument("--out", default="demo/distributed", type=Path)
     parser.add_argument("--epochs", default=4, type=int)
+    parser.add_argument("--kvstore", default="dist_sync")
     parser.add_argument("--images", default=60000, type=int, help="to train on")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
@@ -82,7 +83,7 @@ def main():
         net.load_parameters(str(file))
     dist.broadcast_parameters(net.collect_params())
     trainer = gluon.Trainer(
-        net.collect_params(), "sgd", {"learning_rate": 0.1}, kvstore="dist_sync"
+        net.collect_params(), "sgd", {"learning_rate": 0.1}, kvstore=args.kvstore
     )
     softmax_loss = gluon.loss.SoftmaxCrossEntropyLoss()
 

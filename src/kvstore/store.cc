@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "engine/priority.h"
 #include "kvstore/array_work.h"
+#include "kvstore/device_sums.h"
 
 namespace plait {
 
@@ -99,18 +100,19 @@ Store::Entry& Store::Add(const Key& key, const NDArray& like) {
 
 // ---------------------------------------------------------------- the first level
 
-NDArray Store::Merge(Entry& entry, const Replicas& arrays, bool in_place) {
+NDArray Store::Merge(Entry& entry, const Replicas& arrays, bool in_place,
+                     DeviceSums& sums) {
   if (arrays.size() == 1) return arrays[0];
   const NDArray& like = arrays[0];
   const Codec codec = CompressesDevices() ? Codec::Of(like.dtype(), compression_)
                                           : Codec{like.dtype(), {}};
   if (codec.plain() && in_place && like.dtype() == entry.stored.dtype()) {
-    SumArrays(arrays, entry.stored);
+    sums.Add(arrays, entry.stored);
     return entry.stored;
   }
   const NDArray sum = NDArray::Empty(like.shape(), like.dtype(), entry.stored.device());
   if (codec.plain()) {
-    SumArrays(arrays, sum);
+    sums.Add(arrays, sum);
     return sum;
   }
   std::vector<NDArray> codes;
@@ -123,11 +125,13 @@ NDArray Store::Merge(Entry& entry, const Replicas& arrays, bool in_place) {
 }
 
 std::vector<NDArray> Store::MergeAll(const Entries& entries,
-                                     std::span<const Replicas> values) {
+                                     std::span<const Replicas> values, bool in_place) {
   std::vector<NDArray> merged;
+  DeviceSums sums;
   for (size_t i = 0; i < entries.size(); ++i) {
-    merged.push_back(Merge(*entries[i], values[i]));
+    merged.push_back(Merge(*entries[i], values[i], in_place, sums));
   }
+  sums.Flush();
   return merged;
 }
 
@@ -168,12 +172,8 @@ void Store::Push(std::span<const Key> keys, std::span<const Replicas> values,
                  int priority) {
   const ScopedPriority urgent(kUrgent);
   const Entries entries = Checked("push", keys, values, true);
-  std::vector<NDArray> merged;
   const bool in_place = updater_ == nullptr && SumsInPlace();
-  for (size_t i = 0; i < entries.size(); ++i) {
-    merged.push_back(Merge(*entries[i], values[i], in_place));
-  }
-  PushMerged(entries, merged, priority);
+  PushMerged(entries, MergeAll(entries, values, in_place), priority);
 }
 
 void Store::Pull(std::span<const Key> keys, std::span<const Replicas> outs,
@@ -194,7 +194,7 @@ void Store::PushPull(std::span<const Key> keys, std::span<const Replicas> values
     Refuse(entries, true, error.what());
     throw;
   }
-  const std::vector<NDArray> merged = MergeAll(entries, values);
+  const std::vector<NDArray> merged = MergeAll(entries, values, false);
   if (updater_ == nullptr) {
     SumInto(entries, merged, outs, priority);
   } else {

@@ -27,6 +27,8 @@ enum class Consistency : uint8_t { kSequential, kEventual };
 // One array for each device.
 using Replicas = std::vector<NDArray>;
 
+class DeviceSums;
+
 class Store {
  public:
   virtual ~Store() = default;
@@ -101,9 +103,10 @@ class Store {
                    std::span<const Replicas> values, bool pushed) const;
   Entries Checked(const char* what, std::span<const Key> keys,
                   std::span<const Replicas> values, bool pushed);
-  NDArray Merge(Entry& entry, const Replicas& arrays, bool in_place = false);
+  // in_place: sums are made in the stored arrays where their dtype allows it.
+  NDArray Merge(Entry& entry, const Replicas& arrays, bool in_place, DeviceSums& sums);
   std::vector<NDArray> MergeAll(const Entries& entries,
-                                std::span<const Replicas> values);
+                                std::span<const Replicas> values, bool in_place);
 
   std::deque<Entry> entries_;  // in the order of starts; they do not move
   std::map<Key, Entry*> by_key_;
