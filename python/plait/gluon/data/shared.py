@@ -119,13 +119,13 @@ class Outbox:
             if len(self._segments[number]) >= size:
                 self._free.remove(number)
                 return number, None
+        size = -(-size * 5 // 4 // mmap.PAGESIZE) * mmap.PAGESIZE
+        self._new = _make_file(size)
         if self._free:  # too small: the new one takes its number
             number = self._free.pop()
             self._segments.pop(number).close()
         else:
             number = len(self._segments)
-        size = -(-size * 5 // 4 // mmap.PAGESIZE) * mmap.PAGESIZE
-        self._new = _make_file(size)
         self._segments[number] = mmap.mmap(self._new, size)
         return number, size
 
