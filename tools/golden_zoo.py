@@ -2,6 +2,7 @@
 
 usage: python tools/golden_zoo.py OUT.npz SYMBOLS      makes
        python tools/golden_zoo.py --check FILE.npz     compares, and prints differences
+       python tools/golden_zoo.py --names OUT.tsv      names of parameters, as checksums
 
 With an interpreter that has MXNet 1.9.1 it makes tests/golden/mxnet-1.9.1-zoo.npz, with
 python/alias on PYTHONPATH it compares Plait's. SYMBOLS is a folder that
@@ -130,6 +131,16 @@ def rows_of(name, mode, folder=None):
     return np.stack([fingerprint(k, v.asnumpy()) for k, v in sorted(tensors.items())])
 
 
+def names_of(name):
+    """Of a network of the zoo: how many parameters, and checksums of their names with
+    shapes and of their paths through the blocks, in order."""
+    net = vision.get_model(name, classes=CLASSES, prefix="net_")
+    params = net.collect_params()
+    named = ["%s %s" % (key, tuple(p.shape)) for key, p in params.items()]
+    texts = [named, list(net._collect_params_with_prefix())]
+    return [len(named)] + [zlib.crc32("\n".join(lines).encode()) for lines in texts]
+
+
 def differences(found, expected, mode):
     """Of each tensor, the largest difference of projections and sizes, as a part of the
     size. Biases before statistics of the batch have gradients of nothing but rounding.
@@ -141,6 +152,13 @@ def differences(found, expected, mode):
 
 
 def main():
+    if sys.argv[1] == "--names":
+        lines = [
+            "\t".join([name, *map(str, names_of(name))])
+            for name in sorted(set(SIZES) - set(EXTRA))
+        ]
+        Path(sys.argv[2]).write_text("\n".join(lines) + "\n")
+        return
     if sys.argv[1] == "--check":
         golden = np.load(sys.argv[2])
         for name, mode in CASES:

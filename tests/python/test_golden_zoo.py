@@ -67,6 +67,15 @@ def test_networks_give_what_they_gave_in_mxnet(zoo, case):
     assert differences.max() < 0.03
 
 
+def test_names_of_parameters_are_those_of_mxnet(zoo):
+    """Names with shapes, and paths through the blocks: checksums of MXNet's own."""
+    table = ROOT / "tests" / "golden" / "mxnet-1.9.1-zoo-names.tsv"
+    rows = [line.split("\t") for line in table.read_text().splitlines()]
+    assert len(rows) == 34
+    for name, *expected in rows:
+        assert zoo.names_of(name) == [int(x) for x in expected], name
+
+
 def test_all_models_have_fingerprints(zoo):
     from plait.gluon.model_zoo import vision
 

@@ -15,9 +15,9 @@ void CheckConvParams(const ConvParams& p, const char* op) {
   const auto check = [&](const Shape& s, const char* name, int64_t least) {
     Check(s.rank() == 0 || s.rank() == rank, op, ": ", name, " is ", s, " and kernel ",
           p.kernel, "; as many numbers were expected");
-    for (int64_t size : s) {
-      Check(size >= least, op, ": ", name, " is ", s, "; numbers of at least ", least,
-            " were expected");
+    for (int i = 0; i < s.rank(); ++i) {
+      Check(s[i] >= least, op, ": ", name, '[', i, "] is ", s[i],
+            "; numbers of at least ", least, " were expected");
     }
   };
   check(p.kernel, "kernel", 1);

@@ -31,9 +31,9 @@ using P = PoolParams;
 void CheckTuple(const P& p, const Shape& s, const char* name, int64_t least) {
   Check(s.rank() == 0 || s.rank() == p.kernel.rank(), "Pooling: ", name, " is ", s,
         " and kernel ", p.kernel, "; as many numbers were expected");
-  for (int64_t size : s) {
-    Check(size >= least, "Pooling: ", name, " is ", s, "; numbers of at least ", least,
-          " were expected");
+  for (int i = 0; i < s.rank(); ++i) {
+    Check(s[i] >= least, "Pooling: ", name, '[', i, "] is ", s[i],
+          "; numbers of at least ", least, " were expected");
   }
 }
 
