@@ -38,7 +38,7 @@ double Multiplications(const Graph& graph, int id) {
   Specs in, out;
   for (GraphEntry e : node.inputs) in.push_back(graph.spec(e));
   for (const Spec& spec : node.outputs) out.push_back(spec);
-  return node.op->cost(node.params->get(), in, out);
+  return std::max(0.0, node.op->cost(node.params->get(), in, out));
 }
 
 // The inputs of the part, and its nodes.

@@ -27,3 +27,17 @@ def test_a_graph_that_draws_numbers_is_not_run_again_unseen():
     executor.backward(nd.ones((4, 4)))
     with pytest.raises(RuntimeError, match="draws random"):
         executor.backward(nd.ones((4, 4)))
+
+
+@pytest.mark.parametrize("result", ["int32", "float32", "float16"])
+@pytest.mark.parametrize("source", ["int32", "float32", "float16"])
+def test_head_gradients_of_casts_flow_through_integers(source, result):
+    y = mx.sym.Cast(mx.sym.var("x", dtype=source), dtype=result)
+    executor = y.simple_bind(mx.cpu(), x=(4, 5))
+    head = np.random.RandomState(0).uniform(-9, 9, (4, 5))
+    executor.forward(is_train=True, x=nd.array(head, dtype=source))
+    executor.backward(nd.array(head, dtype=result))
+    grad = executor.grad_dict["x"]
+    assert grad.dtype == np.dtype(source)
+    want = head.astype(result).astype(source)
+    np.testing.assert_allclose(grad.asnumpy(), want, rtol=1e-3)

@@ -161,6 +161,8 @@ bool InferScatter(const ScatterParams& p, Spec& slices, const Spec& index, Spec&
                Gather(args.in[0], args.in[1], args.out[0]);
              }}},
     .may_fail = true,
+    .cost = [](const NoParams&, const Specs& in,
+               const Specs& out) { return CostOfPart(in[0], out[0]); },
     .samples = {{{Normal({2, 3}), Integers({2, 5}, -2, 2)}},
                 {{Normal({3, 2, 4}), Integers({2, 2, 2}, 0, 2, DType::kInt64)}},
                 {{Normal({4, 3}), Integers({1, 6}, -4, 4, DType::kInt32)}},

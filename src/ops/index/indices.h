@@ -49,6 +49,18 @@ class ResolvedIndices {
   cpu::Scratch memory_;
 };
 
+// OpDef::cost of an operator that reads no more than `part` of an array `whole`.
+// Callers add the time of all bytes of all arrays (run/push.cc), about that of three
+// operations each: those that are not read are taken off.
+inline double CostOfPart(const Spec& whole, const Spec& part) {
+  const auto bytes = [](const Spec& s) {
+    return static_cast<double>(s.shape.size()) * static_cast<double>(SizeOf(s.dtype));
+  };
+  const double not_read = bytes(whole) - bytes(part);
+  return 2.0 * static_cast<double>(part.shape.size()) -
+         (not_read > 0 ? 3 * not_read : 0);
+}
+
 // A shape as (outer, n, inner) around one axis.
 struct AxisSplit {
   int64_t outer = 1, n = 1, inner = 1;

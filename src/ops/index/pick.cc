@@ -125,6 +125,8 @@ bool InferScatter(const AlongParams& p, Specs& in, Specs& out) {
                            p.mode, {"_gather_along", p.axis}, y);
              }}},
     .may_fail = true,
+    .cost = [](const AlongParams&, const Specs& in,
+               const Specs& out) { return CostOfPart(in[0], out[0]); },
     .samples = {{{Normal({2, 3}), Integers({2, 4}, -2, 5)}, {.axis = 1}},
                 {{Normal({2, 3, 4}), Integers({2, 2, 4}, -4, 5)},
                  {.axis = 1, .mode = IndexMode::kWrap}},
@@ -245,6 +247,8 @@ Value PickGradient(const Value& dy, const Value& index, const Shape& x, int axis
                            {"pick", axis}, args.out[0]);
              }}},
     .may_fail = true,
+    .cost = [](const PickParams&, const Specs& in,
+               const Specs& out) { return CostOfPart(in[0], out[0]); },
     .samples = {{{Normal({4, 3}), Integers({4}, -2, 5)}},
                 {{Normal({2, 3, 4}), Integers({2, 4}, -7, 8, DType::kInt32)},
                  {.axis = 1, .mode = PickMode::kWrap}},
@@ -292,6 +296,8 @@ Shape Rows(const Shape& x) {
                            IndexMode::kClip, {"batch_take", 1}, args.out[0]);
              }}},
     .may_fail = true,
+    .cost = [](const NoParams&, const Specs& in,
+               const Specs& out) { return CostOfPart(in[0], out[0]); },
     .samples = {{{Normal({4, 3}), Integers({4}, -1, 4, DType::kInt32)}},
                 {{Normal({2, 2, 3}), Integers({4}, 0, 3, DType::kInt32)}}},
 });

@@ -54,10 +54,6 @@ void TakeAlong(const View& x, const View& index, int axis, IndexMode mode,
   TakeSlices(x, s, resolved.data(), index.size(), y);
 }
 
-double CostOfOutput(const Specs& out) {
-  return 2.0 * static_cast<double>(out[0].shape.size());
-}
-
 // ---------------------------------------------------------------- take
 
 bool InferTake(const TakeParams& p, Specs& in, Specs& out) {
@@ -109,8 +105,8 @@ Value TakeGradient(const Value& dy, const Value& index, int64_t axis, int64_t si
                TakeAlong(x, args.in[1], axis, p.mode, "take", args.out[0]);
              }}},
     .may_fail = true,
-    .cost = [](const TakeParams&, const Specs&,
-               const Specs& out) { return CostOfOutput(out); },
+    .cost = [](const TakeParams&, const Specs& in,
+               const Specs& out) { return CostOfPart(in[0], out[0]); },
     .samples = {{{Normal({4, 3}), Integers({5}, 0, 4)}},
                 {{Normal({4, 3}), Integers({2, 2}, -5, 9)}, {.axis = 1}},
                 {{Normal({2, 3, 4}), Integers({3}, -9, 9, DType::kInt64)},
@@ -241,8 +237,8 @@ OpSpec<EmbeddingParams> EmbeddingSpec() {
                  TakeAlong(args.in[1], args.in[0], 0, IndexMode::kClip, "Embedding",
                            args.out[0]);
                }}},
-      .cost = [](const EmbeddingParams&, const Specs&,
-                 const Specs& out) { return CostOfOutput(out); },
+      .cost = [](const EmbeddingParams&, const Specs& in,
+                 const Specs& out) { return CostOfPart(in[1], out[0]); },
       .samples = {{{Integers({2, 3}, 0, 5), Normal({5, 4})}, {5, 4}},
                   {{Integers({4}, -3, 9, DType::kInt32), Normal({3, 2})},
                    {.input_dim = 3, .output_dim = 2, .sparse_grad = true}},

@@ -2,6 +2,7 @@
 
 #include "graph/blocked_form.h"
 #include "ops/gradients.h"
+#include "ops/index/indices.h"
 #include "ops/infer.h"
 #include "ops/shape/copy.h"
 #include "ops/shape/slices.h"
@@ -61,6 +62,8 @@ std::optional<BlockedForm> BlockedSlice(const void* params, const Specs& in,
                CopyFromSlice(args.in[0], ResolveSlice(args.in[0].shape(), p, "slice"),
                              args.out[0]);
              }}},
+    .cost = [](const SliceParams&, const Specs& in,
+               const Specs& out) { return CostOfPart(in[0], out[0]); },
     .samples = {{{Normal({3, 4})}, {{0, 1}, {2, 4}}},
                 {{Normal({3, 4, 2})}, {{std::nullopt, -1}, {std::nullopt, 0}, {2, -1}}},
                 {{Normal({4})}, {{2}, {std::nullopt}, {-1}}},
@@ -154,6 +157,8 @@ SliceParams AxisSlice(const AxisParams& p, const Shape& x) {
                    x, ResolveSlice(x.shape(), AxisSlice(p, x.shape()), "slice_axis"),
                    args.out[0]);
              }}},
+    .cost = [](const AxisParams&, const Specs& in,
+               const Specs& out) { return CostOfPart(in[0], out[0]); },
     .samples = {{{Normal({3, 4})}, {.axis = 1, .begin = 1, .end = 3}},
                 {{Normal({3, 4})}, {.axis = 0, .begin = -2, .end = std::nullopt}},
                 {{Normal({3, 4})}, {.axis = -1, .begin = 0, .end = -1}},
@@ -212,6 +217,8 @@ SliceParams LikeSlice(const LikeParams& p, const Shape& x, const Shape& like) {
                    ResolveSlice(x, LikeSlice(p, x, args.in[1].shape()), "slice_like"),
                    args.out[0]);
              }}},
+    .cost = [](const LikeParams&, const Specs& in,
+               const Specs& out) { return CostOfPart(in[0], out[0]); },
     .samples = {{{Normal({3, 4}), Normal({2, 3})}},
                 {{Normal({3, 4}), Normal({2, 9})}, {{0}}},
                 {{Normal({3, 4, 5}), Normal({0, 2, 1})}, {{0, -1}}}},
