@@ -14,7 +14,6 @@ _HINTS = {
     "rtc": "run-time compilation of CUDA code comes with a later release",
     "operator": "custom operators come with a later release; use autograd.Function",
     "contrib": "mx.contrib comes with a later release; see gluon.contrib",
-    "library": "operator libraries come with a later release",
     "torch": "the Torch bridge of old MXNet is not offered; exchange arrays by DLPack",
 }
 

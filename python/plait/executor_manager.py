@@ -1,12 +1,12 @@
-"""Parts of a batch for devices, and DataParallelExecutorManager, which old programs
-drive by hand.
+"""Parts of a batch for devices, and the executors on them that old programs drive by
+hand: DataParallelExecutorGroup, and DataParallelExecutorManager.
 """
 
 import logging
 
 from .error import CheckError, MXNetNotImplementedError, MXNetValueError, check
 
-__all__ = ["DataParallelExecutorManager"]
+__all__ = ["DataParallelExecutorGroup", "DataParallelExecutorManager"]
 
 
 def _split_input_slice(batch_size, work_load_list):
@@ -42,6 +42,81 @@ def _check_arguments(symbol):
                     "the symbol has two %ss named %r; names must differ" % (kind, name)
                 )
             seen.add(name)
+
+
+class DataParallelExecutorGroup:
+    """[deprecated] An executor for each device, each with its slice of the batch.
+
+    `train_data` has provide_data and provide_label, of whole batches. With
+    `shared_group` parameters, gradients and states are those of its executors.
+    """
+
+    def __init__(
+        self, sym, arg_names, param_names, ctx, slices, train_data, shared_group=None
+    ):
+        _check_arguments(sym)
+        given = [*train_data.provide_data, *train_data.provide_label]
+        self.data_names = [d[0] for d in train_data.provide_data]
+        self.label_names = [d[0] for d in train_data.provide_label]
+        self.aux_names = sym.list_auxiliary_states()
+        self.param_idx = [i for i, n in enumerate(arg_names) if n in param_names]
+        self.param_names = [arg_names[i] for i in self.param_idx]
+        self.slices = slices
+        wanted = set(self.param_names)
+        reqs = {n: "write" if n in wanted else "null" for n in sym.list_arguments()}
+        types = {d[0]: getattr(d, "dtype", "float32") for d in given}
+        self.train_execs = []
+        for k, (device, part) in enumerate(zip(ctx, slices)):
+            shapes = {d[0]: (part.stop - part.start, *d[1][1:]) for d in given}
+            base = shared_group.train_execs[k] if shared_group else None
+            self.train_execs.append(
+                sym.simple_bind(
+                    device,
+                    grad_req=reqs,
+                    type_dict=types,
+                    shared_arg_names=self.param_names,
+                    shared_exec=base,
+                    **shapes,
+                )
+            )
+        self.data_arrays = self._parts(self.data_names)
+        self.label_arrays = self._parts(self.label_names)
+        each = self.train_execs
+        self.param_arrays = [[e.arg_dict[n] for e in each] for n in self.param_names]
+        self.grad_arrays = [[e.grad_dict[n] for e in each] for n in self.param_names]
+        self.aux_arrays = [[e.aux_dict[n] for e in each] for n in self.aux_names]
+
+    def _parts(self, names):
+        """For each name, the slices of the batch with the arrays they go to."""
+        pairs = list(zip(self.slices, self.train_execs))
+        return [[(part, e.arg_dict[name]) for part, e in pairs] for name in names]
+
+    def load_data_batch(self, data_batch):
+        """Copies data and labels of a batch to the devices."""
+        for arrays, places in (
+            (data_batch.data, self.data_arrays),
+            (data_batch.label, self.label_arrays),
+        ):
+            for array, parts in zip(arrays, places):
+                for part, place in parts:
+                    array[part].copyto(place)
+
+    def forward(self, is_train=False):
+        """Computes the outputs on all devices."""
+        for executor in self.train_execs:
+            executor.forward(is_train=is_train)
+
+    def backward(self):
+        """Computes gradients on all devices."""
+        for executor in self.train_execs:
+            executor.backward()
+
+    def update_metric(self, metric, labels, pre_sliced=False):
+        """Lets a metric see labels (with `pre_sliced`, a list for each device) and
+        outputs."""
+        for k, (part, executor) in enumerate(zip(self.slices, self.train_execs)):
+            own = labels[k] if pre_sliced else [label[part] for label in labels]
+            metric.update(own, executor.outputs)
 
 
 class DataParallelExecutorManager:

@@ -4,9 +4,12 @@
 #define PLAIT_RUN_GRAD_NODE_H_
 
 #include <atomic>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "graph/op.h"
+#include "graph/symbol.h"
 #include "run/tape.h"
 
 namespace plait {
@@ -30,6 +33,8 @@ class GradNode final : public TapeNode {
   SmallVector<Spec, 3> input_specs;
   SmallVector<Spec, 1> output_specs;
   CustomGradient custom;
+  // What `custom` is the gradient of, made of symbols: its outputs; null: no operators.
+  std::function<std::vector<SymbolEntry>(const std::vector<Symbol>&)> symbol;
 
   // A leaf's.
   bool leaf = false;

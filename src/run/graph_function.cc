@@ -10,6 +10,7 @@
 #include "run/grad_node.h"
 #include "run/random.h"
 #include "run/tape.h"
+#include "run/tape_symbol.h"
 
 namespace plait {
 namespace {
@@ -173,6 +174,11 @@ Arrays GraphFunction::CallRecorded(std::span<const NDArray> inputs,
     return gradients;
   };
   RecordCustom(name_, inputs, outputs, std::move(gradient));
+  GradNode* node = outputs.empty() ? nullptr : NodeOf(outputs[0]);
+  if (node == nullptr) return outputs;
+  node->symbol = [self](const std::vector<Symbol>& in) {
+    return SymbolsOfGraph(self->graph_, in);
+  };
   return outputs;
 }
 

@@ -10,17 +10,22 @@ namespace plait {
 namespace {
 
 // The parameters that differ from the defaults, as texts.
-SymbolAttrs AttrsOf(const GradNode& node) {
+SymbolAttrs AttrsOf(const OpDef& op, const Params& params, size_t count) {
   SymbolAttrs attrs;
-  for (const Field& field : node.op->fields) {
-    const std::string value = FormatAttr(field.access->Get(node.params->get()));
-    if (field.required ||
-        value != FormatAttr(field.access->Get(node.op->defaults->get())))
+  for (const Field& field : op.fields) {
+    const std::string value = FormatAttr(field.access->Get(params.get()));
+    if (field.required || value != FormatAttr(field.access->Get(op.defaults->get())))
       attrs[field.name] = value;
   }
-  if (node.op->count_param)
-    attrs[node.op->count_param] = std::to_string(node.edges.size());
+  if (op.count_param) attrs[op.count_param] = std::to_string(count);
   return attrs;
+}
+
+std::vector<SymbolEntry> OutputsOf(const Symbol& call, size_t count) {
+  std::vector<SymbolEntry> outputs;
+  for (size_t i = 0; i < count; ++i)
+    outputs.push_back({call.outputs()[0].node, static_cast<int>(i)});
+  return outputs;
 }
 
 class Builder {
@@ -44,12 +49,12 @@ class Builder {
 
  private:
   SymbolEntry At(const GradNode* node, int index) const {
-    return {made_.at(node).outputs()[0].node, index};
+    return made_.at(node)[static_cast<size_t>(index)];
   }
   Symbol Variable() { return Symbol::Variable("var" + std::to_string(variables_++)); }
-  Symbol Make(const GradNode& node) {
-    if (node.leaf) return Variable();
-    Check(node.op != nullptr, ErrorKind::kNotImplemented,
+  std::vector<SymbolEntry> Make(const GradNode& node) {
+    if (node.leaf) return OutputsOf(Variable(), 1);
+    Check(node.op != nullptr || node.symbol, ErrorKind::kNotImplemented,
           "get_symbol: ", node.name.empty() ? "a function" : node.name,
           " was recorded as one call; only operators have symbols");
     std::vector<Symbol> inputs;
@@ -57,15 +62,44 @@ class Builder {
       const auto* from = static_cast<const GradNode*>(edge.node.get());
       inputs.push_back(from ? Symbol({At(from, edge.index)}) : Variable());
     }
+    if (node.symbol) return node.symbol(inputs);
     const std::string name = node.op->name + std::to_string(calls_++);
-    return Symbol::Make(*node.op, name, AttrsOf(node), inputs);
+    return OutputsOf(
+        Symbol::Make(*node.op, name, AttrsOf(*node.op, *node.params, inputs.size()),
+                     inputs),
+        node.output_specs.size());
   }
 
-  std::unordered_map<const GradNode*, Symbol> made_;
+  std::unordered_map<const GradNode*, std::vector<SymbolEntry>> made_;
   int variables_ = 0, calls_ = 0;
 };
 
 }  // namespace
+
+std::vector<SymbolEntry> SymbolsOfGraph(const Graph& graph,
+                                        const std::vector<Symbol>& inputs) {
+  std::vector<std::vector<SymbolEntry>> made(graph.size());
+  for (size_t i = 0; i < inputs.size(); ++i)
+    made[graph.inputs[i]] = {inputs[i].outputs()[0]};
+  for (size_t id = 0; id < graph.size(); ++id) {
+    const GraphNode& node = graph.nodes[id];
+    if (node.is_input()) continue;
+    Check(!node.op->finish && !node.op->other_param, ErrorKind::kNotImplemented,
+          "get_symbol: ", node.op->name,
+          " is part of a graph that was called; only "
+          "operators with plain parameters have symbols there");
+    std::vector<Symbol> in;
+    for (GraphEntry e : node.inputs)
+      in.push_back(Symbol({made[e.node][static_cast<size_t>(e.index)]}));
+    const SymbolAttrs attrs = AttrsOf(*node.op, *node.params, in.size());
+    made[id] =
+        OutputsOf(Symbol::Make(*node.op, node.name, attrs, in), node.outputs.size());
+  }
+  std::vector<SymbolEntry> outputs;
+  for (GraphEntry e : graph.outputs)
+    outputs.push_back(made[e.node][static_cast<size_t>(e.index)]);
+  return outputs;
+}
 
 Symbol SymbolOfTape(const NDArray& x) {
   const GradNode* node = NodeOf(x);

@@ -1,13 +1,14 @@
 """Recording and gradients: flags, requests, graphs that are kept, views, threads."""
 
 import gc
+import json
 import threading
 
 import numpy as np
 import pytest
 
 import plait as mx
-from plait import _plait, autograd, gluon, nd
+from plait import _plait, autograd, nd
 
 
 def leaf(values, req="write", dtype="float32"):
@@ -523,10 +524,36 @@ def test_recorded_calls_as_a_symbol():
         for _ in range(5000):
             y = y + x
     assert len(autograd.get_symbol(y).list_arguments()) == 1
-    block = gluon.nn.Dense(1, in_units=2)
-    block.initialize()
-    block.hybridize()
+
+    class Twice(autograd.Function):
+        def forward(self, x):
+            return 2 * x
+
+        def backward(self, dy):
+            return 2 * dy
+
     with autograd.record():
-        y = block(x)
+        y = Twice()(x)
     with pytest.raises(NotImplementedError, match="recorded as one call"):
         autograd.get_symbol(y)
+
+
+def test_symbols_of_calls_of_hybridized_blocks_are_those_of_their_operators():
+    net = mx.gluon.nn.HybridSequential()
+    for _ in range(3):
+        net.add(mx.gluon.nn.Dense(5), mx.gluon.nn.BatchNorm())
+    net.initialize()
+    x = nd.random.uniform(shape=(4, 5))
+    found = []
+    for hybridize in (False, True):
+        net.hybridize(hybridize)
+        with autograd.record():
+            first, second = nd.split(net(x), 2, axis=0)
+            y = first * 2 + second
+        symbol = autograd.get_symbol(y)
+        found.append([n["op"] for n in json.loads(symbol.tojson())["nodes"]])
+        y.backward()
+    assert sorted(found[0]) == sorted(found[1])
+    assert found[1].count("FullyConnected") == 3
+    names = symbol.list_arguments() + symbol.list_auxiliary_states()
+    assert len(names) == 1 + 3 * 6

@@ -263,3 +263,12 @@ def test_contrib_operators_in_their_older_place():
         onnx.import_model("net.onnx")
     with pytest.raises(AttributeError):
         mx.contrib.nothing  # noqa: B018
+
+
+def test_libraries_of_mxnet_are_refused_with_a_reason(tmp_path):
+    with pytest.raises(ValueError, match="is no file"):
+        mx.library.load(str(tmp_path / "libop.so"))
+    path = tmp_path / "libop.so"
+    path.write_bytes(b"\x7fELF")
+    with pytest.raises(NotImplementedError, match="lib_api.h.*CustomOp"):
+        mx.library.load(str(path))
