@@ -103,8 +103,8 @@ Executor::Compiled Executor::Compile(bool is_train, bool gradients) const {
       const GraphNode& node = graph.nodes[e.node];
       // Others do not matter, whatever their shape. Integers have no gradient but
       // where a cast made them.
-      const bool flows = IsFloat(graph.spec(e).dtype) ||
-                         (!node.is_input() && node.op->name == "Cast");
+      const bool flows =
+          IsFloat(graph.spec(e).dtype) || (!node.is_input() && node.op->name == "Cast");
       request.head_given.push_back(flows &&
                                    (node.is_input() || !node.op->zero_gradient));
     }
