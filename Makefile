@@ -43,6 +43,7 @@ check: setup
 bench: build
 	$(PY) benchmarks/run.py $(ROWS)
 	$(PY) benchmarks/memory_plan.py
+	$(PY) benchmarks/kvstore.py
 
 bench-data: build
 	$(PY) benchmarks/data.py $(ROWS)

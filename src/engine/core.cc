@@ -6,7 +6,7 @@
 
 #include "base/blocking.h"
 #include "base/error.h"
-#include "engine/priority.h"
+#include "engine/pushing.h"
 #include "engine/spin.h"
 #include "engine/var_queue.h"
 
@@ -36,6 +36,11 @@ std::exception_ptr LostInFork(const Operation& op) {
 }
 
 }  // namespace
+
+bool& NeverWaitsForRoom() {
+  thread_local bool never = false;
+  return never;
+}
 
 int& AddedPriority() {
   thread_local int added = 0;
@@ -97,7 +102,7 @@ int64_t EngineCore::RunAhead() const {
 void EngineCore::WaitForRoom() {
   if (!Full(8)) [[likely]]
     return;
-  if (CurrentOperation() != nullptr || !Schedules()) return;
+  if (CurrentOperation() != nullptr || NeverWaitsForRoom() || !Schedules()) return;
   const ScopedBlocking blocking;
   Lock lock = Acquire();
   if (forked_) AdoptOrphans(lock);

@@ -11,6 +11,7 @@
 
 #include "base/blocking.h"
 #include "base/error.h"
+#include "engine/pushing.h"
 
 namespace plait {
 namespace {
@@ -119,6 +120,7 @@ bool ExchangeThread::TakePosted() {
 
 void ExchangeThread::Run() {
   pthread_setname_np(pthread_self(), "plait-exchange");
+  NeverWaitsForRoom() = true;      // what fills the room may wait for this thread
   prctl(PR_SET_TIMERSLACK, 1000);  // nanoseconds: a rest is as short as it says
   int in_vain = 0;
   auto rest = kBusyRest;

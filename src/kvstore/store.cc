@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "engine/priority.h"
+#include "engine/pushing.h"
 #include "kvstore/array_work.h"
 #include "kvstore/device_sums.h"
 

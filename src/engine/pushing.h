@@ -1,7 +1,8 @@
-// ScopedPriority: what is pushed in a scope is more urgent than it says.
+// How a thread pushes: what it pushes in a scope is more urgent than it says, and
+// whether it waits for room.
 
-#ifndef PLAIT_ENGINE_PRIORITY_H_
-#define PLAIT_ENGINE_PRIORITY_H_
+#ifndef PLAIT_ENGINE_PUSHING_H_
+#define PLAIT_ENGINE_PUSHING_H_
 
 namespace plait {
 
@@ -19,6 +20,10 @@ class ScopedPriority {
   int more_;
 };
 
+// Whether this thread's pushes go on when too much is pending (see PLAIT_RUN_AHEAD).
+// For threads that pending operations wait for.
+bool& NeverWaitsForRoom();
+
 }  // namespace plait
 
-#endif  // PLAIT_ENGINE_PRIORITY_H_
+#endif  // PLAIT_ENGINE_PUSHING_H_
