@@ -141,6 +141,10 @@ void SetErrorFromException() noexcept {
     PyErr_SetString(ClassOf(e.kind()), e.what());
   } catch (const std::bad_alloc&) {
     PyErr_SetString(ClassOf(ErrorKind::kMemory), "out of memory");
+  } catch (const std::bad_cast&) {
+    PyErr_SetString(ClassOf(ErrorKind::kType),
+                    "an argument, or a value in one, has a type that the call of this "
+                    "line cannot take");
   } catch (const PythonError&) {
   } catch (const std::exception& e) {
     PyErr_SetString(ClassOf(ErrorKind::kRuntime), e.what());

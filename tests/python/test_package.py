@@ -168,6 +168,21 @@ def test_names_are_counted_by_hint():
             assert prefix.get("own", "conv") == "p_own"
 
 
+def test_an_initializer_as_attribute_is_written_as_text():
+    init = mx.init.Xavier(magnitude=2)
+    x = mx.sym.Variable("x", attr={"__init__": init})
+    y = mx.sym.Convolution(
+        x,
+        kernel=(1, 1),
+        num_filter=2,
+        name="c",
+        attr={"__init__": init, "__level__": 3},
+    )
+    assert y.attr_dict()["c"]["__init__"] == init.dumps()
+    assert y.attr_dict()["c"]["__level__"] == "3"
+    assert x.attr("__init__") == init.dumps()
+
+
 def test_attribute_scopes_merge_and_take_strings_only():
     with mx.AttrScope(group="4", data="great") as outer:
         assert outer.get({"data": "mine"}) == {"group": "4", "data": "mine"}

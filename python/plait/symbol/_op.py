@@ -29,6 +29,13 @@ def _plain(value):
     return value.item() if isinstance(value, np.generic) else value
 
 
+def attribute_text(value):
+    """An attribute as graph files hold it; initializers say how to make them again."""
+    if isinstance(value, str):
+        return value
+    return value.dumps() if hasattr(value, "dumps") else str(value)
+
+
 class SymbolOp:
     """A function that makes a node. Symbols are inputs, by position or name; what else
     is given are parameters; inputs that are not given become variables named after the
@@ -94,7 +101,8 @@ class SymbolOp:
                 attrs[key] = dtype_name(value)
             else:
                 attrs[key] = text_of(value)
-        attrs.update(AttrScope._current.value.get(attr))
+        for key, value in AttrScope._current.value.get(attr).items():
+            attrs[key] = attribute_text(value)
         name = NameManager._current.value.get(name, self.hint)
         if self.variable and named:
             named = self._in_order(named)

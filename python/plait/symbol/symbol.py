@@ -15,7 +15,7 @@ from ..ndarray._core import dtype_name
 from ..ndarray.ndarray import _DTYPE_MX_TO_NP, _DTYPE_NP_TO_MX
 from ..util import is_np_shape
 from . import _methods
-from ._op import op, text_of
+from ._op import attribute_text, op, text_of
 from .backends import check_backend
 
 __all__ = ["Symbol", "var", "Variable", "Group", "load", "load_json", "fromjson"]
@@ -499,7 +499,7 @@ def var(
     if not isinstance(name, str):
         raise TypeError("Expect a string for variable `name`")
     attr = {
-        "__%s__" % key if key in _HIDEABLE else key: value
+        "__%s__" % key if key in _HIDEABLE else key: attribute_text(value)
         for key, value in AttrScope._current.value.get(attr).items()
     }
     if shape is not None:
@@ -512,7 +512,7 @@ def var(
     if dtype is not None:
         attr["__dtype__"] = str(_dtype_number(dtype))
     if init is not None:
-        attr["__init__"] = init if isinstance(init, str) else init.dumps()
+        attr["__init__"] = attribute_text(init)
     if stype is not None:
         kinds = {"default": 0, "row_sparse": 1, "csr": 2}
         attr["__storage_type__"] = str(kinds[stype])
