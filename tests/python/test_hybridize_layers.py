@@ -5,7 +5,7 @@ import pytest
 from hybrid_parts import check
 
 import plait as mx
-from plait import gluon
+from plait import gluon, nd
 from plait.gluon import contrib, nn, rnn
 from plait.gluon import loss as losses
 from plait.gluon.model_zoo import vision
@@ -266,3 +266,47 @@ def test_a_small_network_trains_the_same_hybridized():
         rtol=5e-2,
         as_vectors=True,
     )
+
+
+class Power(gluon.HybridBlock):
+    """Takes a number beside an array, as blocks inside larger ones may."""
+
+    def hybrid_forward(self, F, x, exponent, scale=None):
+        y = x**exponent
+        return y if scale is None else y * scale
+
+
+class Powers(gluon.HybridBlock):
+    def __init__(self):
+        super().__init__()
+        self.power, self.dense = Power(), nn.Dense(3)
+
+    def hybrid_forward(self, F, x):
+        return self.power(self.dense(x), 2) + self.power(self.dense(x), 3, 0.5)
+
+
+def test_blocks_inside_take_numbers():
+    net = Powers()
+    net.initialize()
+    data = nd.array(np.random.RandomState(0).uniform(-1, 1, (4, 5)))
+    wanted = net(data).asnumpy()
+    net.hybridize()
+    np.testing.assert_allclose(net(data).asnumpy(), wanted, rtol=2e-5)
+    names = net(mx.sym.var("data")).list_arguments()
+    assert [n.rsplit("_", 1)[-1] for n in names[:3]] == ["data", "weight", "bias"]
+    with pytest.raises(ValueError, match="got 2 of type <class 'int'>"):
+        net.power(data, 2)
+
+
+class Pick(gluon.HybridBlock):
+    """A forward() of its own that takes dicts, as losses of many outputs do."""
+
+    def forward(self, outputs, labels):
+        return ((outputs["y"] - labels["y"]) ** 2).mean()
+
+
+def test_a_forward_of_its_own_takes_what_it_likes():
+    loss = Pick()
+    loss.hybridize()
+    found = loss({"y": nd.ones((2, 3))}, {"y": nd.zeros((2, 3)), "n": 4})
+    assert found.asscalar() == 1

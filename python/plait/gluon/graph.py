@@ -1,5 +1,6 @@
 """Traced graphs of hybridized blocks: tracing, running, composing and exporting."""
 
+import reprlib
 import warnings
 import weakref
 
@@ -63,9 +64,19 @@ class SymbolGraph:
     def __call__(self, block, x, *args):
         if self._traced is not None:
             return self._traced(block, x, *args)
+        part = self._function is None and _plait.is_tracing()
+        if part and isinstance(x, (_NDArray, list, tuple)):
+            # A part of a larger graph; its arguments need not be arrays.
+            return block._forward_untraced(x, *args)
         if not args and type(x) is _NDArray and self._in_format == [0]:
             flat, sparse = (x,), False
         else:
+            if (
+                type(x) is not _NDArray
+                and self.symbol is None
+                and holds_symbol(x, args)
+            ):
+                return compose(block, x, args)
             flat, in_format = flatten((x, *args), "input")
             if any(not isinstance(a, (_NDArray, type(None))) for a in flat):
                 return self._compose(block, x, args)
@@ -274,11 +285,12 @@ class TracedForward:
         self._graphs = {}
 
     def __call__(self, block, x, *args):
-        flat, in_format = flatten((x, *args), "input")
-        arrays = [a for a in flat if a is not None]
-        odd = any(not isinstance(a, _NDArray) or _is_sparse(a) for a in arrays)
-        if odd or _plait.is_tracing():
+        if _plait.is_tracing():
             return block._forward_untraced(x, *args)
+        arrays = [a for a in _leaves((x, *args)) if a is not None]
+        if any(not isinstance(a, _NDArray) or _is_sparse(a) for a in arrays):
+            return block._forward_untraced(x, *args)  # forward() takes what it likes
+        flat, in_format = flatten((x, *args), "input")
         key = (
             str(in_format),
             _plait.is_training(),
@@ -337,11 +349,14 @@ class TracedForward:
 
 
 def compose(block, x, args):
-    """The symbol that `block` makes of symbol inputs."""
+    """The symbol that `block` makes of symbol inputs; others may be of any type but
+    arrays."""
     from .. import symbol
 
-    flat, _ = flatten((x, *args), "input")
-    if any(not isinstance(a, (symbol.Symbol, type(None))) for a in flat):
+    flat = list(_leaves((x, *args)))
+    if not any(isinstance(a, (symbol.Symbol, type(None))) for a in flat):
+        flatten((x, *args), "input")  # says what is wrong
+    if any(isinstance(a, _NDArray) for a in flat):
         raise MXNetValueError(
             "%s: got %s; NDArrays or Symbols were expected, not both"
             % (block.name, ", ".join(type(a).__name__ for a in flat))
@@ -401,6 +416,21 @@ def first_array(x, args):
     return None
 
 
+def holds_symbol(x, args):
+    """Whether there is a symbol among nested arguments."""
+    from ..symbol import Symbol
+
+    return any(isinstance(a, Symbol) for a in _leaves((x, *args)))
+
+
+def _leaves(args):
+    for arg in args:
+        if isinstance(arg, (list, tuple)):
+            yield from _leaves(arg)
+        else:
+            yield arg
+
+
 def flatten(args, what):
     """(list of arrays or symbols, structure): 0 stands for one, n > 0 for a symbol of n
     outputs, -1 for None, a list for a list."""
@@ -416,7 +446,7 @@ def flatten(args, what):
     if not isinstance(args, (list, tuple)):
         raise MXNetValueError(
             "When hybridized, the %s of HybridBlock must be (nested) list of Symbol or "
-            "NDArray, but got %s of type %s" % (what, args, type(args))
+            "NDArray, but got %s of type %s" % (what, reprlib.repr(args), type(args))
         )
     flat, structure = [], []
     for arg in args:
