@@ -1,4 +1,4 @@
-// Vectors of floats from and to bfloat16 in memory, for the Highway target at hand.
+// Vectors of floats from and to half types in memory, for the Highway target at hand.
 //
 // Included once for each target, after hwy/foreach_target.h. Kernels that are written
 // for both types call Read and Write, which are plain loads and stores of
@@ -52,6 +52,31 @@ HWY_INLINE void Write(hwy::HWY_NAMESPACE::Vec<D> v, D, Bfloat16* p) {
   const auto upper = hn::ShiftRight<16>(hn::IfThenElse(nan, quiet, rounded));
   hn::StoreU(hn::TruncateTo(d16, upper), d16, reinterpret_cast<uint16_t*>(p));
 }
+
+#if HWY_TARGET == HWY_SCALAR
+// Highway's own plain code does not round to nearest.
+template <class D>
+HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> Read(D d, const Float16* p) {
+  return hwy::HWY_NAMESPACE::Set(d, static_cast<float>(*p));
+}
+template <class D>
+HWY_INLINE void Write(hwy::HWY_NAMESPACE::Vec<D> v, D, Float16* p) {
+  *p = Float16(hwy::HWY_NAMESPACE::GetLane(v));
+}
+#else
+template <class D>
+HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> Read(D d, const Float16* p) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::Rebind<hwy::float16_t, D> dh;
+  return hn::PromoteTo(d, hn::LoadU(dh, reinterpret_cast<const hwy::float16_t*>(p)));
+}
+template <class D>
+HWY_INLINE void Write(hwy::HWY_NAMESPACE::Vec<D> v, D, Float16* p) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::Rebind<hwy::float16_t, D> dh;
+  hn::StoreU(hn::DemoteTo(dh, v), dh, reinterpret_cast<hwy::float16_t*>(p));
+}
+#endif
 
 }  // namespace plait::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -106,6 +106,12 @@ void BlockChannels(const BlockedArray& a, const float* plain, float* blocked) {
 void BlockChannels(const BlockedArray& a, const Bfloat16* plain, Bfloat16* blocked) {
   FromPlain(a, plain, blocked);
 }
+void BlockChannels(const BlockedArray& a, const Float16* plain, Float16* blocked) {
+  FromPlain(a, plain, blocked);
+}
+void UnblockChannels(const BlockedArray& a, const Float16* blocked, Float16* plain) {
+  ToPlain(a, blocked, plain);
+}
 void UnblockChannels(const BlockedArray& a, const float* blocked, float* plain) {
   ToPlain(a, blocked, plain);
 }

@@ -33,10 +33,12 @@ void BlockChannels(const BlockedArray& a, const float* plain, float* blocked);
 void UnblockChannels(const BlockedArray& a, const float* blocked, float* plain);
 void BlockChannels(const BlockedArray& a, const Bfloat16* plain, Bfloat16* blocked);
 void UnblockChannels(const BlockedArray& a, const Bfloat16* blocked, Bfloat16* plain);
+void BlockChannels(const BlockedArray& a, const Float16* plain, Float16* blocked);
+void UnblockChannels(const BlockedArray& a, const Float16* blocked, Float16* plain);
 
 // Batch normalisation; compare cpu/norm.h. mean, var, inverse, gamma and beta have an
 // element a channel; gamma may be null (ones). y is rectified with `relu`, NaN stays.
-// T: float or Bfloat16. REQUIRES: batch * size > 0.
+// T: float, Bfloat16 or Float16. REQUIRES: batch * size > 0.
 template <typename T>
 void BlockedNormForward(const BlockedArray& a, double eps, const T* x,
                         const float* gamma, const float* beta, bool relu, float* mean,
@@ -77,18 +79,25 @@ void BlockedPoolIndex(const PoolPlanes& p, int64_t block, const float* x,
 void BlockedPoolIndexBackward(const PoolPlanes& p, int64_t block, const float* dy,
                               const uint8_t* index, float* dx);
 
-// The same for bfloat16, a plane at a time in float32: each element is rounded once.
-void BlockedMaxPool(const PoolPlanes& p, int64_t block, const Bfloat16* x, Bfloat16* y);
-void BlockedMaxPoolBackward(const PoolPlanes& p, int64_t block, const Bfloat16* dy,
-                            const Bfloat16* x, Bfloat16* dx);
+// The same for the half types, a plane at a time in float32: each element is rounded
+// once.
+template <typename T>
+void BlockedMaxPool(const PoolPlanes& p, int64_t block, const T* x, T* y);
+template <typename T>
+void BlockedMaxPoolBackward(const PoolPlanes& p, int64_t block, const T* dy, const T* x,
+                            T* dx);
+template <typename T>
 void BlockedSumPool(const PoolPlanes& p, int64_t block, bool average, bool include_pad,
-                    const Bfloat16* x, Bfloat16* y);
+                    const T* x, T* y);
+template <typename T>
 void BlockedSumPoolBackward(const PoolPlanes& p, int64_t block, bool average,
-                            bool include_pad, const Bfloat16* dy, Bfloat16* dx);
-void BlockedPoolIndex(const PoolPlanes& p, int64_t block, const Bfloat16* x,
-                      const Bfloat16* pooled, uint8_t* index);
-void BlockedPoolIndexBackward(const PoolPlanes& p, int64_t block, const Bfloat16* dy,
-                              const uint8_t* index, Bfloat16* dx);
+                            bool include_pad, const T* dy, T* dx);
+template <typename T>
+void BlockedPoolIndex(const PoolPlanes& p, int64_t block, const T* x, const T* pooled,
+                      uint8_t* index);
+template <typename T>
+void BlockedPoolIndexBackward(const PoolPlanes& p, int64_t block, const T* dy,
+                              const uint8_t* index, T* dx);
 
 }  // namespace plait::cpu
 

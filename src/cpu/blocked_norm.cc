@@ -285,6 +285,9 @@ NormKernels<float> FloatKernels(int64_t block) {
 NormKernels<Bfloat16> HalfKernels(int64_t block) {
   return KernelsFor<Bfloat16>(block);
 }
+NormKernels<Float16> Float16Kernels(int64_t block) {
+  return KernelsFor<Float16>(block);
+}
 
 }  // namespace
 }  // namespace plait::cpu::HWY_NAMESPACE
@@ -296,10 +299,13 @@ namespace {
 
 HWY_EXPORT(FloatKernels);
 HWY_EXPORT(HalfKernels);
+HWY_EXPORT(Float16Kernels);
 template <typename T>
 NormKernels<T> KernelsOf(const BlockedArray& a) {
   if constexpr (std::is_same_v<T, float>) {
     return HWY_DYNAMIC_DISPATCH(FloatKernels)(a.block);
+  } else if constexpr (std::is_same_v<T, Float16>) {
+    return HWY_DYNAMIC_DISPATCH(Float16Kernels)(a.block);
   } else {
     return HWY_DYNAMIC_DISPATCH(HalfKernels)(a.block);
   }
@@ -364,6 +370,16 @@ template void BlockedNormBackward<Bfloat16>(const BlockedArray&, const Bfloat16*
                                             const Bfloat16*, const Bfloat16*,
                                             const float*, const float*, const float*,
                                             Bfloat16*, float*, float*);
+template void BlockedNormForward<Float16>(const BlockedArray&, double, const Float16*,
+                                          const float*, const float*, bool, float*,
+                                          float*, Float16*);
+template void BlockedNormApply<Float16>(const BlockedArray&, const Float16*,
+                                        const float*, const float*, const float*,
+                                        const float*, bool, Float16*);
+template void BlockedNormBackward<Float16>(const BlockedArray&, const Float16*,
+                                           const Float16*, const Float16*, const float*,
+                                           const float*, const float*, Float16*, float*,
+                                           float*);
 
 }  // namespace plait::cpu
 #endif  // HWY_ONCE

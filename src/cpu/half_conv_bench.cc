@@ -1,8 +1,8 @@
-// Ways of convolutions in bfloat16 beside float32: `half_conv_bench [batch [threads]]`.
+// Ways of half types beside float32: `half_conv_bench [batch [threads [float16]]]`.
 //
 // Prints milliseconds of processor time for each layer and pass: float32 as its rules
-// have it, then each way of bfloat16, that of the rules first. "loses" stands where
-// float32, or another way by more than 5 %, is faster.
+// have it, then each way of bfloat16 or float16, that of the rules first. "loses"
+// stands where float32, or another way by more than 5 %, is faster.
 
 #include <algorithm>
 #include <cstdio>
@@ -56,21 +56,23 @@ double Milliseconds(F&& f) {
   return 1e3 * best;
 }
 
+template <typename T>
 struct Arrays {
   explicit Arrays(const ConvProblem& p) {
     const auto padded = [](int64_t n) { return (n + 15) / 16 * 16; };
     x.assign(p.batch * padded(p.in_channels) * p.InSize(), 0.5f);
     y.assign(p.batch * padded(p.out_channels) * p.OutSize(), 0.5f);
     w.assign(p.out_channels * p.in_channels * p.KernelSize(), 0.1f);
-    xh.assign(x.size(), Bfloat16(0.5f));
-    yh.assign(y.size(), Bfloat16(0.5f));
-    wh.assign(w.size(), Bfloat16(0.1f));
+    xh.assign(x.size(), T(0.5f));
+    yh.assign(y.size(), T(0.5f));
+    wh.assign(w.size(), T(0.1f));
   }
   std::vector<float> x, y, w;
-  std::vector<Bfloat16> xh, yh, wh;
+  std::vector<T> xh, yh, wh;
 };
 
-double Float(const ConvProblem& p, ConvPass pass, Arrays& a) {
+template <typename T>
+double Float(const ConvProblem& p, ConvPass pass, Arrays<T>& a) {
   const auto how = FindBlockedConv(p, pass);
   if (!how) return 0;
   const Filters w = {a.w.data(), nullptr};
@@ -84,11 +86,12 @@ double Float(const ConvProblem& p, ConvPass pass, Arrays& a) {
   });
 }
 
-double Half(const ConvProblem& p, ConvPass pass, const HalfConv& how, Arrays& a) {
-  const HalfFilters w = {a.wh.data(), nullptr};
+template <typename T>
+double Half(const ConvProblem& p, ConvPass pass, const HalfConv& how, Arrays<T>& a) {
+  const HalfFilters<T> w = {a.wh.data(), nullptr};
   return Milliseconds([&] {
     if (pass == ConvPass::kForward)
-      HalfConvForward(p, how, a.xh.data(), w, {}, a.yh.data());
+      HalfConvForward<T>(p, how, a.xh.data(), w, {}, a.yh.data());
     if (pass == ConvPass::kBackwardData)
       HalfConvBackwardData(p, how, a.yh.data(), w, a.xh.data());
     if (pass == ConvPass::kBackwardWeight)
@@ -96,6 +99,7 @@ double Half(const ConvProblem& p, ConvPass pass, const HalfConv& how, Arrays& a)
   });
 }
 
+template <typename T>
 void Measure(const Layer& layer, int64_t batch) {
   ConvProblem p;
   p.batch = batch;
@@ -105,7 +109,7 @@ void Measure(const Layer& layer, int64_t batch) {
   p.kernel = {1, layer.kernel, layer.kernel};
   p.stride = {1, layer.stride, layer.stride};
   p.pad_low = p.pad_high = {0, layer.pad, layer.pad};
-  Arrays a(p);
+  Arrays<T> a(p);
   constexpr const char* kPasses[] = {"forward", "data", "weight"};
   for (int i = 0; i < 3; ++i) {
     const auto pass = static_cast<ConvPass>(i);
@@ -115,7 +119,7 @@ void Measure(const Layer& layer, int64_t batch) {
                 layer.out, layer.kernel, layer.kernel, layer.stride, layer.size,
                 kPasses[i], wide);
     double least = wide, first = 0;
-    for (const HalfConv& how : HalfConvWays(p, pass)) {
+    for (const HalfConv& how : HalfConvWays(p, pass, kDTypeOf<T>)) {
       const double ms = Half(p, pass, how, a);
       if (first == 0) first = ms;
       least = std::min(least, ms);
@@ -132,5 +136,7 @@ void Measure(const Layer& layer, int64_t batch) {
 int main(int argc, char** argv) {
   const int64_t batch = argc > 1 ? std::atoi(argv[1]) : 1;
   const plait::ScopedComputeThreads threads(argc > 2 ? std::atoi(argv[2]) : 1);
-  for (const auto& layer : plait::cpu::kLayers) plait::cpu::Measure(layer, batch);
+  for (const auto& layer : plait::cpu::kLayers)
+    (argc > 3 ? plait::cpu::Measure<plait::Float16>
+              : plait::cpu::Measure<plait::Bfloat16>)(layer, batch);
 }

@@ -15,22 +15,26 @@
 namespace plait::cpu {
 namespace {
 
-using Halves = std::vector<Bfloat16>;
+template <typename T>
+using Halves = std::vector<T>;
 
-// Numbers that bfloat16 has.
-Halves Random(int64_t n, int seed) {
+// Numbers that T has.
+template <typename T>
+Halves<T> Random(int64_t n, int seed) {
   std::mt19937 random(seed);
   std::uniform_real_distribution<float> draw(-1, 1);
-  Halves v(static_cast<size_t>(n));
-  for (Bfloat16& value : v) value = Bfloat16(draw(random));
+  Halves<T> v(static_cast<size_t>(n));
+  for (T& value : v) value = T(draw(random));
   return v;
 }
-double Double(Bfloat16 v) {
+template <typename T>
+double Double(T v) {
   return double{static_cast<float>(v)};
 }
 
 // Each element is rounded once; sums in float have errors of their own.
-void ExpectRounded(const Halves& got, const Doubles& expected, const char* what) {
+template <typename T>
+void ExpectRounded(const Halves<T>& got, const Doubles& expected, const char* what) {
   ASSERT_EQ(got.size(), expected.size());
   double largest = 1;
   for (const double e : expected) largest = std::max(largest, std::fabs(e));
@@ -41,15 +45,17 @@ void ExpectRounded(const Halves& got, const Doubles& expected, const char* what)
   }
 }
 
-Halves Block(const Halves& plain, int64_t batch, int64_t channels, int64_t size) {
+template <typename T>
+Halves<T> Block(const Halves<T>& plain, int64_t batch, int64_t channels, int64_t size) {
   const BlockedArray a{batch, channels, size, ChannelBlock()};
-  Halves b(static_cast<size_t>(batch * a.blocks() * size * a.block), Bfloat16(NAN));
+  Halves<T> b(static_cast<size_t>(batch * a.blocks() * size * a.block), T(NAN));
   BlockChannels(a, plain.data(), b.data());
   return b;
 }
-Halves Unblock(const Halves& b, int64_t batch, int64_t channels, int64_t size) {
+template <typename T>
+Halves<T> Unblock(const Halves<T>& b, int64_t batch, int64_t channels, int64_t size) {
   const BlockedArray a{batch, channels, size, ChannelBlock()};
-  Halves plain(static_cast<size_t>(batch * channels * size), Bfloat16(NAN));
+  Halves<T> plain(static_cast<size_t>(batch * channels * size), T(NAN));
   UnblockChannels(a, b.data(), plain.data());
   for (int64_t n = 0; n < batch; ++n)
     for (int64_t c = channels; c < a.blocks() * a.block; ++c)
@@ -60,27 +66,28 @@ Halves Unblock(const Halves& b, int64_t batch, int64_t channels, int64_t size) {
   return plain;
 }
 
+template <typename T>
 struct Case {
   explicit Case(const ConvProblem& problem)
       : p(problem),
-        x(Random(p.batch * p.in_channels * p.InSize(), 1)),
-        weight(Random(WeightSize(p), 2)),
-        bias(Random(p.out_channels, 3)),
-        dy(Random(p.batch * p.out_channels * p.OutSize(), 4)) {}
-  Halves X(const Halves& plain, bool is_plain) const {
+        x(Random<T>(p.batch * p.in_channels * p.InSize(), 1)),
+        weight(Random<T>(WeightSize(p), 2)),
+        bias(Random<T>(p.out_channels, 3)),
+        dy(Random<T>(p.batch * p.out_channels * p.OutSize(), 4)) {}
+  Halves<T> X(const Halves<T>& plain, bool is_plain) const {
     return is_plain ? plain : Block(plain, p.batch, p.in_channels, p.InSize());
   }
-  Halves Y(const Halves& plain) const {
+  Halves<T> Y(const Halves<T>& plain) const {
     return Block(plain, p.batch, p.out_channels, p.OutSize());
   }
-  Halves PlainX(const Halves& b) const {
+  Halves<T> PlainX(const Halves<T>& b) const {
     return Unblock(b, p.batch, p.in_channels, p.InSize());
   }
-  Halves PlainY(const Halves& b) const {
+  Halves<T> PlainY(const Halves<T>& b) const {
     return Unblock(b, p.batch, p.out_channels, p.OutSize());
   }
   ConvProblem p;
-  Halves x, weight, bias, dy;
+  Halves<T> x, weight, bias, dy;
 };
 
 std::vector<ConvProblem> Problems() {
@@ -98,52 +105,60 @@ std::vector<ConvProblem> Problems() {
           Plain(1, 32, 10, 9, 40, 5, 1, 2)};
 }
 
-TEST(HalfConv, ForwardIsRoundedOnce) {
+template <typename T>
+class HalfConv : public testing::Test {};
+using HalfTypes = testing::Types<Bfloat16, Float16>;
+TYPED_TEST_SUITE(HalfConv, HalfTypes);
+
+TYPED_TEST(HalfConv, ForwardIsRoundedOnce) {
+  using T = TypeParam;
   for (const ConvProblem& p : Problems()) {
-    const auto how = FindHalfConv(p, ConvPass::kForward);
-    if (!how) continue;
-    const Case c(p);
-    SCOPED_TRACE(testing::Message() << "kind " << int{how->kind} << " in "
-                                    << p.in_channels << " out " << p.out_channels);
-    Doubles plain(c.dy.size()), full(c.dy.size());
-    ForEachProduct(p, [&](int64_t x, int64_t w, int64_t o) {
-      plain[o] += Double(c.x[x]) * Double(c.weight[w]);
-    });
-    for (size_t i = 0; i < full.size(); ++i) {
-      const int64_t channel = static_cast<int64_t>(i) / p.OutSize() % p.out_channels;
-      const double sum = plain[i] + Double(c.bias[channel]) + Double(c.dy[i]);
-      full[i] = std::min(std::max(sum, 0.0), 6.0);
-    }
-    const Halves x = c.X(c.x, how->plain_x), other = c.Y(c.dy);
-    Halves packed(static_cast<size_t>(how->packed) + 32);
-    // As aligned as floats that lie in it must be.
-    Bfloat16* filters = packed.data();
-    while (reinterpret_cast<uintptr_t>(filters) % 64 != 0) ++filters;
-    PackHalfFilters(p, ConvPass::kForward, *how, c.weight.data(), filters);
-    Halves first;
-    for (const int threads : {1, 3}) {
-      const ScopedComputeThreads scope(threads);
-      Halves y(other.size(), Bfloat16(NAN));
-      HalfConvForward(p, *how, x.data(), {c.weight.data(), nullptr}, {}, y.data());
-      ExpectRounded(c.PlainY(y), plain, "y");
-      HalfConvForward(p, *how, x.data(), {nullptr, filters},
-                      {.bias = c.bias.data(),
-                       .other = other.data(),
-                       .bounded = true,
-                       .low = 0,
-                       .high = 6},
-                      y.data());
-      // Kernels of others round before the rest is added.
-      if (how->kind != HalfConv::kOneDnn) ExpectRounded(c.PlainY(y), full, "full y");
-      if (first.empty()) first = y;
-      EXPECT_EQ(0, std::memcmp(first.data(), y.data(), y.size() * sizeof(Bfloat16)));
+    const Case<T> c(p);
+    for (const cpu::HalfConv& how : HalfConvWays(p, ConvPass::kForward, kDTypeOf<T>)) {
+      SCOPED_TRACE(testing::Message() << "kind " << int{how.kind} << " in "
+                                      << p.in_channels << " out " << p.out_channels);
+      Doubles plain(c.dy.size()), full(c.dy.size());
+      ForEachProduct(p, [&](int64_t x, int64_t w, int64_t o) {
+        plain[o] += Double(c.x[x]) * Double(c.weight[w]);
+      });
+      for (size_t i = 0; i < full.size(); ++i) {
+        const int64_t channel = static_cast<int64_t>(i) / p.OutSize() % p.out_channels;
+        const double sum = plain[i] + Double(c.bias[channel]) + Double(c.dy[i]);
+        full[i] = std::min(std::max(sum, 0.0), 6.0);
+      }
+      const Halves<T> x = c.X(c.x, how.plain_x), other = c.Y(c.dy);
+      Halves<T> packed(static_cast<size_t>(how.packed) + 32);
+      // As aligned as floats that lie in it must be.
+      T* filters = packed.data();
+      while (reinterpret_cast<uintptr_t>(filters) % 64 != 0) ++filters;
+      PackHalfFilters(p, ConvPass::kForward, how, c.weight.data(), filters);
+      Halves<T> first;
+      for (const int threads : {1, 3}) {
+        const ScopedComputeThreads scope(threads);
+        Halves<T> y(other.size(), T(NAN));
+        HalfConvForward<T>(p, how, x.data(), {c.weight.data(), nullptr}, {}, y.data());
+        ExpectRounded(c.PlainY(y), plain, "y");
+        HalfConvForward<T>(p, how, x.data(), {nullptr, filters},
+                           {.bias = c.bias.data(),
+                            .other = other.data(),
+                            .bounded = true,
+                            .low = 0,
+                            .high = 6},
+                           y.data());
+        // Kernels of others round before the rest is added.
+        if (how.kind != cpu::HalfConv::kOneDnn)
+          ExpectRounded(c.PlainY(y), full, "full y");
+        if (first.empty()) first = y;
+        EXPECT_EQ(0, std::memcmp(first.data(), y.data(), y.size() * sizeof(T)));
+      }
     }
   }
 }
 
-TEST(HalfConv, GradientsAreRoundedOnce) {
+TYPED_TEST(HalfConv, GradientsAreRoundedOnce) {
+  using T = TypeParam;
   for (const ConvProblem& p : Problems()) {
-    const Case c(p);
+    const Case<T> c(p);
     SCOPED_TRACE(testing::Message()
                  << "in " << p.in_channels << " out " << p.out_channels);
     Doubles dx(c.x.size()), dw(c.weight.size());
@@ -151,60 +166,71 @@ TEST(HalfConv, GradientsAreRoundedOnce) {
       dx[x] += Double(c.dy[o]) * Double(c.weight[w]);
       dw[w] += Double(c.dy[o]) * Double(c.x[x]);
     });
-    const Halves dy = c.Y(c.dy);
-    if (const auto how = FindHalfConv(p, ConvPass::kBackwardData)) {
-      Halves got = c.X(c.x, false);
-      HalfConvBackwardData(p, *how, dy.data(), {c.weight.data(), nullptr}, got.data());
+    const Halves<T> dy = c.Y(c.dy);
+    for (const cpu::HalfConv& how :
+         HalfConvWays(p, ConvPass::kBackwardData, kDTypeOf<T>)) {
+      SCOPED_TRACE(NameOf(how.kind));
+      Halves<T> got = c.X(c.x, false);
+      HalfConvBackwardData<T>(p, how, dy.data(), {c.weight.data(), nullptr},
+                              got.data());
       ExpectRounded(c.PlainX(got), dx, "dx");
     }
-    if (const auto how = FindHalfConv(p, ConvPass::kBackwardWeight)) {
-      Halves got(c.weight.size(), Bfloat16(NAN));
-      HalfConvBackwardWeight(p, *how, c.X(c.x, how->plain_x).data(), dy.data(),
-                             got.data());
+    for (const cpu::HalfConv& how :
+         HalfConvWays(p, ConvPass::kBackwardWeight, kDTypeOf<T>)) {
+      SCOPED_TRACE(NameOf(how.kind));
+      Halves<T> got(c.weight.size(), T(NAN));
+      HalfConvBackwardWeight<T>(p, how, c.X(c.x, how.plain_x).data(), dy.data(),
+                                got.data());
       ExpectRounded(got, dw, "dweight");
     }
   }
 }
 
-TEST(HalfConv, PixelsKeepNanAndRectifyTheRest) {
+TYPED_TEST(HalfConv, PixelsKeepNanAndRectifyTheRest) {
+  using T = TypeParam;
   const ConvProblem p = Plain(1, 16, 3, 3, 16, 1);
-  const auto how = FindHalfConv(p, ConvPass::kForward);
-  if (!how) GTEST_SKIP() << "no products of bfloat16 here";
-  Case c(p);
-  c.x[4] = Bfloat16(NAN);
-  Halves y(16 * 9);
-  HalfConvForward(
+  const auto how = FindHalfConv(p, ConvPass::kForward, kDTypeOf<T>);
+  if (!how) GTEST_SKIP() << "no blocks here";
+  Case<T> c(p);
+  c.x[4] = T(NAN);
+  Halves<T> y(16 * 9);
+  HalfConvForward<T>(
       p, *how, c.X(c.x, false).data(), {c.weight.data(), nullptr},
       {.bounded = true, .low = 0, .high = std::numeric_limits<float>::infinity()},
       y.data());
-  const Halves plain = c.PlainY(y);
+  const Halves<T> plain = c.PlainY(y);
   for (size_t i = 0; i < plain.size(); ++i) {
     EXPECT_EQ(std::isnan(Double(plain[i])), i % 9 == 4);
     EXPECT_FALSE(Double(plain[i]) < 0);
   }
 }
 
-// Of floats that bfloat16 has, float kernels give what is rounded here.
-TEST(HalfBlocked, NormsAndPoolingAreTheFloatOnesRounded) {
+// Of floats that a half type has, float kernels give what is rounded here.
+template <typename T>
+class HalfBlocked : public testing::Test {};
+TYPED_TEST_SUITE(HalfBlocked, HalfTypes);
+
+TYPED_TEST(HalfBlocked, NormsAndPoolingAreTheFloatOnesRounded) {
+  using T = TypeParam;
   constexpr int64_t kChannels = 21, kBatch = 2, kBlock = 16;
   PoolPlanes pool{kBatch * 2, 9, 12, 5, 6, 3, 3, 2, 2, 1, 1};
   const BlockedArray a{kBatch, kChannels, pool.h * pool.w, kBlock};
   const int64_t n = kBatch * a.blocks() * a.size * kBlock;
   const int64_t m = pool.planes * pool.out_h * pool.out_w * kBlock;
-  const Halves x = Random(n, 5), dy = Random(n, 6), dpool = Random(m, 7);
-  const auto floats = [](const Halves& h) {
+  const Halves<T> x = Random<T>(n, 5), dy = Random<T>(n, 6), dpool = Random<T>(m, 7);
+  const auto floats = [](const Halves<T>& h) {
     return std::vector<float>(h.begin(), h.end());
   };
-  const auto same = [](const Halves& got, const std::vector<float>& wide) {
+  const auto same = [](const Halves<T>& got, const std::vector<float>& wide) {
     for (size_t i = 0; i < got.size(); ++i)
-      ASSERT_EQ(static_cast<float>(got[i]), static_cast<float>(Bfloat16(wide[i]))) << i;
+      ASSERT_EQ(static_cast<float>(got[i]), static_cast<float>(T(wide[i]))) << i;
   };
   const std::vector<float> gamma(kChannels, 1.5f), beta(kChannels, 0.25f);
   ForEachTarget([&] {
     std::vector<float> mean(kChannels), var(kChannels), hmean(kChannels),
         hvar(kChannels), y(n), dx(n), inverse(kChannels), dgamma(kChannels),
         dbeta(kChannels), hgamma(kChannels), hbeta(kChannels);
-    Halves hy(n), hdx(n);
+    Halves<T> hy(n), hdx(n);
     BlockedNormForward(a, 1e-3, floats(x).data(), gamma.data(), beta.data(), true,
                        mean.data(), var.data(), y.data());
     BlockedNormForward(a, 1e-3, x.data(), gamma.data(), beta.data(), true, hmean.data(),
@@ -223,7 +249,7 @@ TEST(HalfBlocked, NormsAndPoolingAreTheFloatOnesRounded) {
     EXPECT_EQ(dbeta, hbeta);
 
     std::vector<float> py(m);
-    Halves hpy(m);
+    Halves<T> hpy(m);
     BlockedMaxPool(pool, kBlock, floats(x).data(), py.data());
     BlockedMaxPool(pool, kBlock, x.data(), hpy.data());
     same(hpy, py);

@@ -119,7 +119,7 @@ void Gather(const PixelPlan& p, const Bfloat16* image, int64_t begin, int64_t en
 
 struct StripArgs {
   const Bfloat16 *x, *w;
-  const HalfFinish& finish;
+  const HalfFinish<Bfloat16>& finish;
   const float* bias;  // filled up to pairs of blocks
   Bfloat16* y;
 };
@@ -197,8 +197,8 @@ void PackHalfPixelFilters(const ConvProblem& p, ConvPass pass, const Bfloat16* w
 }
 
 void HalfPixelConv(const ConvProblem& p, ConvPass pass, const Bfloat16* x,
-                   const Bfloat16* packed, const HalfFinish& finish, const float* bias,
-                   Bfloat16* y) {
+                   const Bfloat16* packed, const HalfFinish<Bfloat16>& finish,
+                   const float* bias, Bfloat16* y) {
   const PixelPlan plan(p, pass, kBlock);
   const int64_t width = plan.pairs() * 2 * kBlock;
   const Scratch biases(Scratch::Bytes<float>(width));
@@ -239,7 +239,7 @@ int64_t HalfPixelFilterSize(const ConvProblem&, ConvPass) {
 }
 void PackHalfPixelFilters(const ConvProblem&, ConvPass, const Bfloat16*, Bfloat16*) {}
 void HalfPixelConv(const ConvProblem&, ConvPass, const Bfloat16*, const Bfloat16*,
-                   const HalfFinish&, const float*, Bfloat16*) {}
+                   const HalfFinish<Bfloat16>&, const float*, Bfloat16*) {}
 }  // namespace plait::cpu
 
 #endif

@@ -1,4 +1,4 @@
-// Pooling of blocked arrays of bfloat16: planes as floats, one after the other.
+// Pooling of blocked arrays of half types: planes as floats, one after the other.
 
 #include <algorithm>
 
@@ -10,7 +10,7 @@
 namespace plait::cpu {
 namespace {
 
-constexpr DType kHalf = DType::kBfloat16, kFloat = DType::kFloat32;
+constexpr DType kFloat = DType::kFloat32;
 
 // One plane and its pooled one, as floats and in the arrays.
 struct Planes {
@@ -34,17 +34,19 @@ struct Planes {
   int64_t x, y;
 };
 
-void Widen(const Bfloat16* from, float* to, int64_t n) {
-  Convert(from, kHalf, to, kFloat, n);
+template <typename T>
+void Widen(const T* from, float* to, int64_t n) {
+  Convert(from, kDTypeOf<T>, to, kFloat, n);
 }
-void Narrow(const float* from, Bfloat16* to, int64_t n) {
-  Convert(from, kFloat, to, kHalf, n);
+template <typename T>
+void Narrow(const float* from, T* to, int64_t n) {
+  Convert(from, kFloat, to, kDTypeOf<T>, n);
 }
 
 }  // namespace
 
-void BlockedMaxPool(const PoolPlanes& p, int64_t block, const Bfloat16* x,
-                    Bfloat16* y) {
+template <typename T>
+void BlockedMaxPool(const PoolPlanes& p, int64_t block, const T* x, T* y) {
   const Planes s(p, block);
   s.ForEach(p.planes, [&](int64_t i, float* xf, float* yf, float*) {
     Widen(x + i * s.x, xf, s.x);
@@ -52,8 +54,9 @@ void BlockedMaxPool(const PoolPlanes& p, int64_t block, const Bfloat16* x,
     Narrow(yf, y + i * s.y, s.y);
   });
 }
-void BlockedMaxPoolBackward(const PoolPlanes& p, int64_t block, const Bfloat16* dy,
-                            const Bfloat16* x, Bfloat16* dx) {
+template <typename T>
+void BlockedMaxPoolBackward(const PoolPlanes& p, int64_t block, const T* dy, const T* x,
+                            T* dx) {
   const Planes s(p, block);
   s.ForEach(p.planes, [&](int64_t i, float* xf, float* yf, float* dxf) {
     Widen(x + i * s.x, xf, s.x);
@@ -62,8 +65,9 @@ void BlockedMaxPoolBackward(const PoolPlanes& p, int64_t block, const Bfloat16* 
     Narrow(dxf, dx + i * s.x, s.x);
   });
 }
+template <typename T>
 void BlockedSumPool(const PoolPlanes& p, int64_t block, bool average, bool include_pad,
-                    const Bfloat16* x, Bfloat16* y) {
+                    const T* x, T* y) {
   const Planes s(p, block);
   s.ForEach(p.planes, [&](int64_t i, float* xf, float* yf, float*) {
     Widen(x + i * s.x, xf, s.x);
@@ -71,8 +75,9 @@ void BlockedSumPool(const PoolPlanes& p, int64_t block, bool average, bool inclu
     Narrow(yf, y + i * s.y, s.y);
   });
 }
+template <typename T>
 void BlockedSumPoolBackward(const PoolPlanes& p, int64_t block, bool average,
-                            bool include_pad, const Bfloat16* dy, Bfloat16* dx) {
+                            bool include_pad, const T* dy, T* dx) {
   const Planes s(p, block);
   s.ForEach(p.planes, [&](int64_t i, float* xf, float* yf, float*) {
     Widen(dy + i * s.y, yf, s.y);
@@ -80,8 +85,9 @@ void BlockedSumPoolBackward(const PoolPlanes& p, int64_t block, bool average,
     Narrow(xf, dx + i * s.x, s.x);
   });
 }
-void BlockedPoolIndex(const PoolPlanes& p, int64_t block, const Bfloat16* x,
-                      const Bfloat16* pooled, uint8_t* index) {
+template <typename T>
+void BlockedPoolIndex(const PoolPlanes& p, int64_t block, const T* x, const T* pooled,
+                      uint8_t* index) {
   const Planes s(p, block);
   s.ForEach(p.planes, [&](int64_t i, float* xf, float* yf, float*) {
     Widen(x + i * s.x, xf, s.x);
@@ -89,8 +95,9 @@ void BlockedPoolIndex(const PoolPlanes& p, int64_t block, const Bfloat16* x,
     BlockedPoolIndex(s.one, block, xf, yf, index + i * s.y);
   });
 }
-void BlockedPoolIndexBackward(const PoolPlanes& p, int64_t block, const Bfloat16* dy,
-                              const uint8_t* index, Bfloat16* dx) {
+template <typename T>
+void BlockedPoolIndexBackward(const PoolPlanes& p, int64_t block, const T* dy,
+                              const uint8_t* index, T* dx) {
   const Planes s(p, block);
   s.ForEach(p.planes, [&](int64_t i, float* xf, float* yf, float*) {
     Widen(dy + i * s.y, yf, s.y);
@@ -98,5 +105,28 @@ void BlockedPoolIndexBackward(const PoolPlanes& p, int64_t block, const Bfloat16
     Narrow(xf, dx + i * s.x, s.x);
   });
 }
+
+template void BlockedMaxPool(const PoolPlanes&, int64_t, const Bfloat16*, Bfloat16*);
+template void BlockedMaxPoolBackward(const PoolPlanes&, int64_t, const Bfloat16*,
+                                     const Bfloat16*, Bfloat16*);
+template void BlockedSumPool(const PoolPlanes&, int64_t, bool, bool, const Bfloat16*,
+                             Bfloat16*);
+template void BlockedSumPoolBackward(const PoolPlanes&, int64_t, bool, bool,
+                                     const Bfloat16*, Bfloat16*);
+template void BlockedPoolIndex(const PoolPlanes&, int64_t, const Bfloat16*,
+                               const Bfloat16*, uint8_t*);
+template void BlockedPoolIndexBackward(const PoolPlanes&, int64_t, const Bfloat16*,
+                                       const uint8_t*, Bfloat16*);
+template void BlockedMaxPool(const PoolPlanes&, int64_t, const Float16*, Float16*);
+template void BlockedMaxPoolBackward(const PoolPlanes&, int64_t, const Float16*,
+                                     const Float16*, Float16*);
+template void BlockedSumPool(const PoolPlanes&, int64_t, bool, bool, const Float16*,
+                             Float16*);
+template void BlockedSumPoolBackward(const PoolPlanes&, int64_t, bool, bool,
+                                     const Float16*, Float16*);
+template void BlockedPoolIndex(const PoolPlanes&, int64_t, const Float16*,
+                               const Float16*, uint8_t*);
+template void BlockedPoolIndexBackward(const PoolPlanes&, int64_t, const Float16*,
+                                       const uint8_t*, Float16*);
 
 }  // namespace plait::cpu

@@ -1,6 +1,6 @@
 // Winograd's convolution F(4 x 4, 3 x 3), in float32 or float64.
 //
-// T is float, double or Bfloat16; what is bfloat16 is computed in float32, and each
+// T is float, double, Bfloat16 or Float16; half types are computed in float32, and each
 // element of a result is rounded once. Blocked activations are arrays (batch, blocks,
 // height, width, b) where b = FloatLanes() channels lie side by side (with double half
 // as many) and blocks = ceil(channels / b). Channels
@@ -29,7 +29,7 @@
 namespace plait::cpu {
 
 // kPlain: (batch, channels, height, width), blocked in the caches on the way.
-// Bfloat16 has to be blocked.
+// Half types have to be blocked.
 enum class ImageLayout : uint8_t { kBlocked, kPlain };
 
 // What is computed in.
@@ -45,10 +45,8 @@ bool HasWinograd(const ConvProblem& p);
 // numbers of channels only, not on the batch or the images' size. pass: kForward,
 // kBackwardData. REQUIRES (here and below): HasWinograd(p).
 size_t WinogradFilterBytes(const ConvProblem& p, ConvPass pass);
-void WinogradFilters(const ConvProblem& p, ConvPass pass, const float* weight,
-                     float* u);
-void WinogradFilters(const ConvProblem& p, ConvPass pass, const Bfloat16* weight,
-                     float* u);
+template <typename T>
+void WinogradFilters(const ConvProblem& p, ConvPass pass, const T* weight, float* u);
 
 // y = relu(convolution of x + bias + sum). `u` is what WinogradFilters made of the
 // weight for this pass, or nullptr; then the weight is transformed here, where there

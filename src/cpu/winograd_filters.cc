@@ -48,15 +48,16 @@ void PackTaps(const FilterView& f, const F* weight, int64_t ni, int64_t no, F* t
          taps + i * kTaps * kBlock<F>);
   }
 }
-// The same of bfloat16, by way of a copy where one side's taps lie together.
-void PackTaps(FilterView f, const Bfloat16* weight, int64_t ni, int64_t no,
-              float* taps) {
+// The same of a half type, by way of a copy.
+template <typename W>
+void PackTaps(FilterView f, const W* weight, int64_t ni, int64_t no,
+              float* taps) requires(sizeof(W) == 2) {
   constexpr int64_t kB = kBlock<float>;
   HWY_ALIGN float wide[kTaps * kB * kB];
   const bool by_out = f.in_stride == kTaps;
   const int64_t runs = by_out ? no : ni, size = (by_out ? ni : no) * kTaps;
   for (int64_t r = 0; r < runs; ++r) {
-    const Bfloat16* from = weight + r * (by_out ? f.out_stride : f.in_stride);
+    const W* from = weight + r * (by_out ? f.out_stride : f.in_stride);
     float* const to = wide + r * kTaps * kB;
     int64_t i = 0;
     for (; i + kB <= size; i += kB)
@@ -113,22 +114,27 @@ template void TransformFilters(const ConvProblem&, ConvPass, const float*, int64
                                int64_t, float*);
 template void TransformFilters(const ConvProblem&, ConvPass, const Bfloat16*, int64_t,
                                int64_t, float*);
+template void TransformFilters(const ConvProblem&, ConvPass, const Float16*, int64_t,
+                               int64_t, float*);
 template void TransformFilters(const ConvProblem&, ConvPass, const double*, int64_t,
                                int64_t, double*);
 
 }  // namespace winograd
 
-void WinogradFilters(const ConvProblem& p, ConvPass pass, const void* weight, bool half,
-                     float* u) {
+template <typename W>
+void AllFilters(const ConvProblem& p, ConvPass pass, const W* weight, float* u) {
   const WinogradPass sizes(p, pass);
   const WinogradFilterPlan plan(winograd::kBlock<float>, sizes.in, sizes.out);
-  if (half) {
-    winograd::TransformFilters(p, pass, static_cast<const Bfloat16*>(weight), 0,
-                               plan.out_blocks, u);
-  } else {
-    winograd::TransformFilters(p, pass, static_cast<const float*>(weight), 0,
-                               plan.out_blocks, u);
-  }
+  winograd::TransformFilters(p, pass, weight, 0, plan.out_blocks, u);
+}
+void FiltersF32(const ConvProblem& p, ConvPass pass, const float* weight, float* u) {
+  AllFilters(p, pass, weight, u);
+}
+void FiltersB16(const ConvProblem& p, ConvPass pass, const Bfloat16* weight, float* u) {
+  AllFilters(p, pass, weight, u);
+}
+void FiltersF16(const ConvProblem& p, ConvPass pass, const Float16* weight, float* u) {
+  AllFilters(p, pass, weight, u);
 }
 int64_t FloatLanes() {
   return winograd::kBlock<float>;
@@ -143,13 +149,20 @@ namespace plait::cpu {
 namespace kernel {
 
 HWY_EXPORT(FloatLanes);
-HWY_EXPORT(WinogradFilters);
+HWY_EXPORT(FiltersF32);
+HWY_EXPORT(FiltersB16);
+HWY_EXPORT(FiltersF16);
 int64_t Block() {
   return HWY_DYNAMIC_DISPATCH(FloatLanes)();
 }
-void Filters(const ConvProblem& p, ConvPass pass, const void* weight, bool half,
-             float* u) {
-  HWY_DYNAMIC_DISPATCH(WinogradFilters)(p, pass, weight, half, u);
+void Filters(const ConvProblem& p, ConvPass pass, const float* weight, float* u) {
+  HWY_DYNAMIC_DISPATCH(FiltersF32)(p, pass, weight, u);
+}
+void Filters(const ConvProblem& p, ConvPass pass, const Bfloat16* weight, float* u) {
+  HWY_DYNAMIC_DISPATCH(FiltersB16)(p, pass, weight, u);
+}
+void Filters(const ConvProblem& p, ConvPass pass, const Float16* weight, float* u) {
+  HWY_DYNAMIC_DISPATCH(FiltersF16)(p, pass, weight, u);
 }
 
 }  // namespace kernel
@@ -176,15 +189,13 @@ size_t WinogradFilterBytes(const ConvProblem& p, ConvPass pass) {
   return static_cast<size_t>(plan.Size()) * sizeof(float);
 }
 
-void WinogradFilters(const ConvProblem& p, ConvPass pass, const float* weight,
-                     float* u) {
-  kernel::Filters(p, pass, weight, false, u);
+template <typename T>
+void WinogradFilters(const ConvProblem& p, ConvPass pass, const T* weight, float* u) {
+  kernel::Filters(p, pass, weight, u);
 }
-
-void WinogradFilters(const ConvProblem& p, ConvPass pass, const Bfloat16* weight,
-                     float* u) {
-  kernel::Filters(p, pass, weight, true, u);
-}
+template void WinogradFilters(const ConvProblem&, ConvPass, const float*, float*);
+template void WinogradFilters(const ConvProblem&, ConvPass, const Bfloat16*, float*);
+template void WinogradFilters(const ConvProblem&, ConvPass, const Float16*, float*);
 
 }  // namespace plait::cpu
 #endif  // HWY_ONCE

@@ -35,7 +35,7 @@ struct Values {
   int64_t stride;
 };
 
-// Images as a pass reads them: S is F, or bfloat16 where F is float.
+// Images as a pass reads them: S is F, or a half type where F is float.
 template <typename F, typename S>
 struct Images {
   const S* data;

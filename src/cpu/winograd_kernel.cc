@@ -69,7 +69,7 @@ HWY_NOINLINE void FinishTile(const F* m, int64_t stride, const Finish<F, S>& f,
   });
 }
 
-// F: what is computed in. S: of images and filters; F, or bfloat16 where F is float.
+// F: what is computed in. S: of images and filters; F, or a half type where F is float.
 template <typename F, typename S>
 class Convolution {
  public:
@@ -238,7 +238,10 @@ class Convolution {
 void ConvolutionF32(const WinogradCall<float, float>& call) {
   winograd::Convolution(call).Run();
 }
-void ConvolutionHalf(const WinogradCall<float, Bfloat16>& call) {
+void ConvolutionB16(const WinogradCall<float, Bfloat16>& call) {
+  winograd::Convolution(call).Run();
+}
+void ConvolutionF16(const WinogradCall<float, Float16>& call) {
   winograd::Convolution(call).Run();
 }
 void ConvolutionF64(const WinogradCall<double, double>& call) {
@@ -254,13 +257,17 @@ namespace plait::cpu {
 namespace kernel {
 
 HWY_EXPORT(ConvolutionF32);
-HWY_EXPORT(ConvolutionHalf);
+HWY_EXPORT(ConvolutionB16);
+HWY_EXPORT(ConvolutionF16);
 HWY_EXPORT(ConvolutionF64);
 void Run(const WinogradCall<float, float>& call) {
   HWY_DYNAMIC_DISPATCH(ConvolutionF32)(call);
 }
 void Run(const WinogradCall<float, Bfloat16>& call) {
-  HWY_DYNAMIC_DISPATCH(ConvolutionHalf)(call);
+  HWY_DYNAMIC_DISPATCH(ConvolutionB16)(call);
+}
+void Run(const WinogradCall<float, Float16>& call) {
+  HWY_DYNAMIC_DISPATCH(ConvolutionF16)(call);
 }
 void Run(const WinogradCall<double, double>& call) {
   HWY_DYNAMIC_DISPATCH(ConvolutionF64)(call);
@@ -292,6 +299,7 @@ void WinogradBackwardData(const ConvProblem& p, const T* dy, const T* weight,
 PLAIT_WINOGRAD(float)
 PLAIT_WINOGRAD(double)
 PLAIT_WINOGRAD(Bfloat16)
+PLAIT_WINOGRAD(Float16)
 #undef PLAIT_WINOGRAD
 
 }  // namespace plait::cpu

@@ -92,7 +92,8 @@ void AddTo(F* HWY_RESTRICT sum, const F* HWY_RESTRICT x, int64_t n) {
   }
 }
 
-// F: what is computed in. S: of images and gradients; F, or bfloat16 where F is float.
+// F: what is computed in. S: of images and gradients; F, or a half type where F is
+// float.
 template <typename F, typename S>
 class WeightGradient {
  public:
@@ -338,7 +339,10 @@ class WeightGradient {
 void WeightGradientF32(const WinogradWeightCall<float, float>& call) {
   winograd::WeightGradient(call).Run();
 }
-void WeightGradientHalf(const WinogradWeightCall<float, Bfloat16>& call) {
+void WeightGradientB16(const WinogradWeightCall<float, Bfloat16>& call) {
+  winograd::WeightGradient(call).Run();
+}
+void WeightGradientF16(const WinogradWeightCall<float, Float16>& call) {
   winograd::WeightGradient(call).Run();
 }
 void WeightGradientF64(const WinogradWeightCall<double, double>& call) {
@@ -354,13 +358,17 @@ namespace plait::cpu {
 namespace kernel {
 
 HWY_EXPORT(WeightGradientF32);
-HWY_EXPORT(WeightGradientHalf);
+HWY_EXPORT(WeightGradientB16);
+HWY_EXPORT(WeightGradientF16);
 HWY_EXPORT(WeightGradientF64);
 void Run(const WinogradWeightCall<float, float>& call) {
   HWY_DYNAMIC_DISPATCH(WeightGradientF32)(call);
 }
 void Run(const WinogradWeightCall<float, Bfloat16>& call) {
-  HWY_DYNAMIC_DISPATCH(WeightGradientHalf)(call);
+  HWY_DYNAMIC_DISPATCH(WeightGradientB16)(call);
+}
+void Run(const WinogradWeightCall<float, Float16>& call) {
+  HWY_DYNAMIC_DISPATCH(WeightGradientF16)(call);
 }
 void Run(const WinogradWeightCall<double, double>& call) {
   HWY_DYNAMIC_DISPATCH(WeightGradientF64)(call);
@@ -381,6 +389,8 @@ template void WinogradBackwardWeight(const ConvProblem&, const double*, const do
 template void WinogradBackwardWeight(const ConvProblem&, const Bfloat16*,
                                      const Bfloat16*, Bfloat16*, Bfloat16*,
                                      ImageLayout);
+template void WinogradBackwardWeight(const ConvProblem&, const Float16*, const Float16*,
+                                     Float16*, Float16*, ImageLayout);
 
 }  // namespace plait::cpu
 #endif  // HWY_ONCE

@@ -16,7 +16,8 @@ namespace plait {
 
 // The types of elements that are blocked.
 inline bool IsBlockedType(DType dtype) {
-  return dtype == DType::kFloat32 || dtype == DType::kBfloat16;
+  return dtype == DType::kFloat32 || dtype == DType::kBfloat16 ||
+         dtype == DType::kFloat16;
 }
 
 // What computes one input anew before the call: filters in the order of a kernel. Calls

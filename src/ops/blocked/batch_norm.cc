@@ -76,7 +76,7 @@ void InferTypes(const P& p, Specs& in, Specs& out) {
 }
 
 const char* Declines(const P&, const Specs& in, const Specs&) {
-  return IsBlockedType(in[0].dtype) ? nullptr : "not float32 or bfloat16";
+  return IsBlockedType(in[0].dtype) ? nullptr : "not float32 or a half type";
 }
 
 cpu::BlockedArray ArrayOf(const P& p, const Shape& x) {

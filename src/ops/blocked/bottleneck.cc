@@ -203,7 +203,7 @@ const OpDef& bottleneck_op = []() -> const OpDef& {
 const BlockedConvParams* ConvOf(const JoinCall& call, const char* way) {
   if (call.op->name != "_blocked_convolution") return nullptr;
   const auto* p = static_cast<const BlockedConvParams*>(call.params);
-  return !p->half && p->way == way && call.in[1].shape.rank() == 1 ? p : nullptr;
+  return !p->half() && p->way == way && call.in[1].shape.rank() == 1 ? p : nullptr;
 }
 
 std::optional<JoinedForm> Join(P p) {

@@ -70,7 +70,7 @@ std::optional<cpu::BlockedConv> HowOf(const P& p, ConvPass pass) {
 }
 
 cpu::HalfConv HalfOf(const P& p, ConvPass pass) {
-  return *cpu::FindHalfConv(ProblemOf(p), pass);
+  return *cpu::FindHalfConv(ProblemOf(p), pass, p.dtype);
 }
 struct Way {
   int64_t packed;
@@ -78,8 +78,8 @@ struct Way {
 };
 // What callers must know of the kernel; nothing where there is none.
 std::optional<Way> WayOf(const P& p, ConvPass pass) {
-  if (p.half) {
-    const auto how = cpu::FindHalfConv(ProblemOf(p), pass);
+  if (p.half()) {
+    const auto how = cpu::FindHalfConv(ProblemOf(p), pass, p.dtype);
     return how ? std::optional<Way>({how->packed, how->plain_x}) : std::nullopt;
   }
   const auto how = HowOf(p, pass);
@@ -157,51 +157,75 @@ Finish FinishOf(const P& p, const KernelArgs& args) {
   return f;
 }
 
-cpu::HalfFilters HalfFiltersOf(const View& weight) {
-  const auto* w = weight.data<const Bfloat16>();
-  return weight.shape().rank() == 1 ? cpu::HalfFilters{nullptr, w}
-                                    : cpu::HalfFilters{w};
+template <typename T>
+cpu::HalfFilters<T> HalfFiltersOf(const View& weight) {
+  const auto* w = weight.data<const T>();
+  return weight.shape().rank() == 1 ? cpu::HalfFilters<T>{nullptr, w}
+                                    : cpu::HalfFilters<T>{w, nullptr};
+}
+
+// Calls half<T>() of the half type, or wide().
+template <typename Half, typename Wide>
+void ByType(const P& p, Half&& half, Wide&& wide) {
+  if (!p.half()) return wide();
+  if (p.dtype == DType::kFloat16) return half.template operator()<Float16>();
+  half.template operator()<Bfloat16>();
 }
 
 void Forward(const P& p, const KernelArgs& args) {
+  constexpr ConvPass kPass = ConvPass::kForward;
   const cpu::ConvProblem problem = ProblemOf(p);
-  if (p.half)
-    return cpu::HalfConvForward(
-        problem, HalfOf(p, ConvPass::kForward), args.in[0].data<const Bfloat16>(),
-        HalfFiltersOf(args.in[1]), FinishOf<cpu::HalfFinish, Bfloat16>(p, args),
-        args.out[0].data<Bfloat16>());
-  const auto how = HowOf(p, ConvPass::kForward);
-  cpu::BlockedConvForward(
-      problem, *how, args.in[0].data<const float>(), FiltersOf(args.in[1]),
-      FinishOf<cpu::ConvFinish, float>(p, args), args.out[0].data<float>());
+  ByType(
+      p,
+      [&]<typename T>() {
+        cpu::HalfConvForward<T>(problem, HalfOf(p, kPass), args.in[0].data<const T>(),
+                                HalfFiltersOf<T>(args.in[1]),
+                                FinishOf<cpu::HalfFinish<T>, T>(p, args),
+                                args.out[0].data<T>());
+      },
+      [&] {
+        cpu::BlockedConvForward(problem, *HowOf(p, kPass),
+                                args.in[0].data<const float>(), FiltersOf(args.in[1]),
+                                FinishOf<cpu::ConvFinish, float>(p, args),
+                                args.out[0].data<float>());
+      });
 }
 void Data(const P& p, const KernelArgs& args) {
+  constexpr ConvPass kPass = ConvPass::kBackwardData;
   const cpu::ConvProblem problem = ProblemOf(p);
-  if (p.half)
-    return cpu::HalfConvBackwardData(
-        problem, HalfOf(p, ConvPass::kBackwardData), args.in[0].data<const Bfloat16>(),
-        HalfFiltersOf(args.in[1]), args.out[0].data<Bfloat16>());
-  const auto how = HowOf(p, ConvPass::kBackwardData);
-  cpu::BlockedConvBackwardData(problem, *how, args.in[0].data<const float>(),
-                               FiltersOf(args.in[1]), args.out[0].data<float>());
+  ByType(
+      p,
+      [&]<typename T>() {
+        cpu::HalfConvBackwardData<T>(
+            problem, HalfOf(p, kPass), args.in[0].data<const T>(),
+            HalfFiltersOf<T>(args.in[1]), args.out[0].data<T>());
+      },
+      [&] {
+        cpu::BlockedConvBackwardData(problem, *HowOf(p, kPass),
+                                     args.in[0].data<const float>(),
+                                     FiltersOf(args.in[1]), args.out[0].data<float>());
+      });
 }
 void Weight(const P& p, const KernelArgs& args) {
+  constexpr ConvPass kPass = ConvPass::kBackwardWeight;
   const cpu::ConvProblem problem = ProblemOf(p);
-  if (p.half)
-    return cpu::HalfConvBackwardWeight(problem, HalfOf(p, ConvPass::kBackwardWeight),
-                                       args.in[1].data<const Bfloat16>(),
-                                       args.in[0].data<const Bfloat16>(),
-                                       args.out[0].data<Bfloat16>());
-  const auto how = HowOf(p, ConvPass::kBackwardWeight);
-  cpu::BlockedConvBackwardWeight(problem, *how, args.in[1].data<const float>(),
-                                 args.in[0].data<const float>(),
-                                 args.out[0].data<float>());
+  ByType(
+      p,
+      [&]<typename T>() {
+        cpu::HalfConvBackwardWeight<T>(
+            problem, HalfOf(p, kPass), args.in[1].data<const T>(),
+            args.in[0].data<const T>(), args.out[0].data<T>());
+      },
+      [&] {
+        cpu::BlockedConvBackwardWeight(
+            problem, *HowOf(p, kPass), args.in[1].data<const float>(),
+            args.in[0].data<const float>(), args.out[0].data<float>());
+      });
 }
 
 template <ConvPass kPass>
 const char* Declines(const P& p, const Specs&, const Specs& out) {
-  if (out[0].dtype != (p.half ? DType::kBfloat16 : DType::kFloat32))
-    return "not float32, or not bfloat16 with `half`";
+  if (out[0].dtype != p.dtype) return "not of the type of the parameters";
   if (p.block != cpu::ChannelBlock()) return "another size of blocks";
   const auto how = WayOf(p, kPass);
   if (!how) return "no such kernel";
@@ -288,7 +312,7 @@ std::vector<Param<P>> ParamList() {
   return {{"data_shape", &P::data, "The shape of the plain data."},
           {"block", &P::block, "Channels of a block: 8 or 16."},
           {"plain_data", &P::plain_x, "Data is not blocked."},
-          {"half", &P::half, "Arrays are bfloat16."},
+          {"dtype", &P::dtype, "Of the arrays: float32, bfloat16 or float16."},
           {"way", &P::way, "How it is computed, such as winograd; none: the fastest."}};
 }
 OpSpec<P> CommonSpec(const char* name, const char* doc) {
@@ -373,24 +397,27 @@ const OpDef& pack_op = Register<PackParams>({
         },
     .cpu = {{"pack",
              [](const PackParams& p, const KernelArgs& args) {
-               if (p.conv.half)
-                 return cpu::PackHalfFilters(
-                     ProblemOf(p.conv), p.pass(), HalfOf(p.conv, p.pass()),
-                     args.in[0].data<const Bfloat16>(), args.out[0].data<Bfloat16>());
-               const auto* from = args.in[0].data<const float>();
-               auto* to = args.out[0].data<float>();
-               if (const auto how = HowOf(p.conv, p.pass())) {
-                 cpu::PackFilters(ProblemOf(p.conv), p.pass(), *how, from, to);
-               } else {
-                 std::copy_n(from, args.in[0].size(), to);
-               }
+               ByType(
+                   p.conv,
+                   [&]<typename T>() {
+                     cpu::PackHalfFilters<T>(
+                         ProblemOf(p.conv), p.pass(), HalfOf(p.conv, p.pass()),
+                         args.in[0].data<const T>(), args.out[0].data<T>());
+                   },
+                   [&] {
+                     const auto* from = args.in[0].data<const float>();
+                     auto* to = args.out[0].data<float>();
+                     if (const auto how = HowOf(p.conv, p.pass())) {
+                       cpu::PackFilters(ProblemOf(p.conv), p.pass(), *how, from, to);
+                     } else {
+                       std::copy_n(from, args.in[0].size(), to);
+                     }
+                   });
              },
              [](const PackParams& p, const Specs& in, const Specs&) -> const char* {
-               const bool half = p.conv.half;
-               if (half && !Packing(p)) return "no such kernel";
-               return in[0].dtype == (half ? DType::kBfloat16 : DType::kFloat32)
-                          ? nullptr
-                          : "not float32, or not bfloat16 with `half`";
+               if (p.conv.half() && !Packing(p)) return "no such kernel";
+               return in[0].dtype == p.conv.dtype ? nullptr
+                                                  : "not of the type of the parameters";
              }}},
     .samples = {{{Normal({6, 7, 3, 3})}, {Sample({1, 7, 4, 5}, 16)}}},
 });
@@ -406,12 +433,12 @@ std::optional<BlockedForm> Rule(const OpDef& op, ConvPass pass, const ConvParams
   P p{.conv = conv,
       .data = x.shape,
       .block = block,
-      .half = x.dtype == DType::kBfloat16,
+      .dtype = x.dtype,
       .finish = Rectified(relu)};
   std::optional<cpu::BlockedConv> how;
   std::string packing;
-  if (p.half) {
-    const auto half = cpu::FindHalfConv(ProblemOf(p), pass);
+  if (p.half()) {
+    const auto half = cpu::FindHalfConv(ProblemOf(p), pass, p.dtype);
     if (!half) return {};
     how = half->wide;
     how->plain_x = half->plain_x;
@@ -450,7 +477,7 @@ std::optional<PieceForm> PieceRuleFor(ConvPass pass, const void* params,
   P p = *static_cast<const P*>(params);
   if (pass != ConvPass::kBackwardWeight && in[1].shape.rank() == 1) return {};
   // Sums of pieces would be rounded for each of them.
-  if (pass == ConvPass::kBackwardWeight && p.half) return {};
+  if (pass == ConvPass::kBackwardWeight && p.half()) return {};
   p.data[0] = samples;
   const auto how = WayOf(p, pass);
   if (!how || how->plain_x != p.plain_x) return {};

@@ -16,9 +16,10 @@ struct BlockedConvParams {
   ConvParams conv;
   Shape data;  // the plain shape of x
   int64_t block = 16;
-  bool plain_x = false;  // x is not blocked
-  std::string way;       // a kind of BlockedConv; empty: by its rules
-  bool half = false;     // arrays are bfloat16
+  bool plain_x = false;           // x is not blocked
+  std::string way;                // a kind of BlockedConv; empty: by its rules
+  DType dtype = DType::kFloat32;  // or a half type
+  bool half() const { return dtype != DType::kFloat32; }
   BlockedFinish finish = {};
 };
 

@@ -42,7 +42,7 @@ cpu::BlockedArray ArrayOf(const P& p, const Shape& plain) {
 }
 
 const char* Declines(const P&, const Specs& in, const Specs&) {
-  return IsBlockedType(in[0].dtype) ? nullptr : "not float32 or bfloat16";
+  return IsBlockedType(in[0].dtype) ? nullptr : "not float32 or a half type";
 }
 
 std::vector<Param<P>> ParamList() {

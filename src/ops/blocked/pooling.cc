@@ -78,7 +78,7 @@ void MaxBackward(const P& p, const KernelArgs& args) {
 
 template <typename Q>
 const char* Declines(const Q&, const Specs& in, const Specs&) {
-  return IsBlockedType(in[0].dtype) ? nullptr : "not float32 or bfloat16";
+  return IsBlockedType(in[0].dtype) ? nullptr : "not float32 or a half type";
 }
 double Cost(const P& p, const Specs&, const Specs&) {
   const cpu::PoolPlanes g = PlanesOf(p);

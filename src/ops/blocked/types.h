@@ -12,6 +12,8 @@ template <typename F>
 void VisitBlocked(DType dtype, F&& f) {
   if (dtype == DType::kBfloat16) {
     f.template operator()<Bfloat16>();
+  } else if (dtype == DType::kFloat16) {
+    f.template operator()<Float16>();
   } else {
     f.template operator()<float>();
   }
