@@ -1,4 +1,4 @@
-"""Networks in bfloat16 on blocks of channels, against the same ones in float32."""
+"""Networks in half types on blocks of channels, against the same ones in float32."""
 
 import numpy as np
 import pytest
@@ -14,8 +14,8 @@ NAMES = [name for name in NETWORKS if name != "dropout"]
 
 @pytest.fixture
 def training():
-    """amp.init("bfloat16") for one test, when it is called."""
-    yield lambda: amp.init("bfloat16")
+    """amp.init for one test."""
+    yield amp.init
     amp.amp._off()
 
 
@@ -38,20 +38,22 @@ def data_for(name):
     return nd.array(x(3, 1 if name == "gray" else 3, 22, 19))
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("name", NAMES)
-def test_prediction_differs_by_rounding(name):
+def test_prediction_differs_by_rounding(name, dtype):
     data = data_for(name)
     net = made(name, data)
     for value in net.collect_params(".*running_.*").values():
         value.set_data(nd.array(np.random.uniform(0.5, 1.5, value.shape)))
     wanted = net(data).asnumpy()
-    half = amp.convert_hybrid_block(net, "bfloat16")
+    half = amp.convert_hybrid_block(net, dtype)
     half.hybridize()
     assert error(half(data).astype("float32").asnumpy(), wanted) < 0.02
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("name", NAMES)
-def test_gradients_differ_by_rounding(name, training):
+def test_gradients_differ_by_rounding(name, dtype, training):
     data = data_for(name)
 
     def gradients(net):
@@ -70,7 +72,7 @@ def test_gradients_differ_by_rounding(name, training):
 
     wanted = gradients(made(name, data))
     net = made(name, data)
-    training()
+    training(dtype)
     net.hybridize()
     got = gradients(net)
     assert error(got[0], wanted[0]) < 0.02
