@@ -91,6 +91,10 @@ void BindSparse(nb::module_& m) {
   });
   m.def("assign_sparse", &AssignSparse, nb::arg("src"), nb::arg("dst"));
   m.def("add_sparse", &AddSparse);
+  m.def("writable_rows", [](const NDArray& x) -> nb::object {
+    NDArray rows = WritableRows(x);
+    return rows ? nb::cast(std::move(rows)) : nb::none();
+  });
   m.def("distinct_ids", [](const NDArray& ids, int64_t size) {
     Distinct d = DistinctIds(ids, size);
     return std::pair(std::move(d.ids), std::move(d.places));

@@ -29,14 +29,20 @@ class SparseForm final : public Pending {
     const std::lock_guard lock(mutex_);
     return parts_;
   }
-  void Set(SparseParts parts) {
+  void Set(SparseParts parts, bool owned) {
     const std::lock_guard lock(mutex_);
     std::swap(parts_, parts);  // the old ones go after the lock
+    owned_ = owned;
+  }
+  NDArray Owned() {
+    const std::lock_guard lock(mutex_);
+    return owned_ && parts_.data.body()->unique() ? parts_.data : NDArray();
   }
 
  private:
   std::mutex mutex_;
   SparseParts parts_;
+  bool owned_ = false;  // the data were made for this array
 };
 
 SparseForm* FormOf(const NDArray& x) {
@@ -122,7 +128,9 @@ SparseParts PartsOf(const NDArray& x) {
   return form->Get();
 }
 
-void SetParts(const NDArray& x, SparseParts parts) {
+namespace {
+
+void Replace(const NDArray& x, SparseParts parts, bool owned) {
   SparseForm* form = FormOf(x);
   Check(form != nullptr && form->Get().storage == parts.storage &&
             parts.data.dtype() == x.dtype(),
@@ -130,7 +138,22 @@ void SetParts(const NDArray& x, SparseParts parts) {
         Name(parts.data.dtype()), " are given to ", x,
         "; its own storage and dtype were expected");
   CheckParts(parts, x.shape());
-  form->Set(std::move(parts));
+  form->Set(std::move(parts), owned);
+}
+
+}  // namespace
+
+void SetParts(const NDArray& x, SparseParts parts) {
+  Replace(x, std::move(parts), false);
+}
+
+void SetOwnedParts(const NDArray& x, SparseParts parts) {
+  Replace(x, std::move(parts), true);
+}
+
+NDArray OwnedData(const NDArray& x) {
+  SparseForm* form = FormOf(x);
+  return form == nullptr ? NDArray() : form->Owned();
 }
 
 NDArray EmptySparse(Storage storage, const Shape& shape, DType dtype, Device device) {

@@ -7,6 +7,7 @@
 //
 // Parts never change in place: writing to a sparse array gives it other parts. That
 // makes copies free, and lets an operation that was asked for before keep what it read.
+// (But data that one array alone has: see OwnedData.)
 //
 // row_sparse: data (k, d1, ...) are the rows `indices` (k), ascending, of an array that
 // is zero elsewhere. csr, of two axes: row r holds data[j] at column indices[j] for j
@@ -39,6 +40,12 @@ Storage StorageOf(const NDArray& x);
 SparseParts PartsOf(const NDArray& x);
 // Other values for x: parts of its storage, shape and dtype.
 void SetParts(const NDArray& x, SparseParts parts);
+
+// The data of x, to be written in place: those that SetOwnedParts gave, while no other
+// array has them too; else none.
+NDArray OwnedData(const NDArray& x);
+// SetParts with data that were made for x alone.
+void SetOwnedParts(const NDArray& x, SparseParts parts);
 
 // An array without a value that is not zero.
 NDArray EmptySparse(Storage storage, const Shape& shape, DType dtype,

@@ -239,6 +239,18 @@ NDArray AddSparse(const NDArray& x, const NDArray& y) {
   return (Value(ToDense(x)) + Value(ToDense(y))).array();
 }
 
+NDArray WritableRows(const NDArray& x) {
+  if (NDArray data = OwnedData(x)) return data;
+  SparseParts p = PartsOf(x);
+  if (p.storage != Storage::kRowSparse || p.indices.size() != x.shape()[0]) return {};
+  const Unrecorded mode;
+  NDArray copy = NDArray::Empty(p.data.shape(), p.data.dtype(), p.data.device());
+  CopyInto(p.data, copy);
+  p.data = copy;
+  SetOwnedParts(x, std::move(p));
+  return copy;
+}
+
 Distinct DistinctIds(const NDArray& ids, int64_t size) {
   const std::vector<int64_t> all = Integers(ids);
   const auto count = static_cast<int64_t>(all.size());

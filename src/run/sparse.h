@@ -21,6 +21,10 @@ NDArray Retain(const NDArray& x, std::vector<int64_t> ids);
 // x + y of arrays of one shape; row_sparse when both are.
 NDArray AddSparse(const NDArray& x, const NDArray& y);
 
+// The values of a row_sparse array that has all its rows, to be written in place;
+// copied first where another array shares them. No array where rows are missing.
+NDArray WritableRows(const NDArray& x);
+
 // The different numbers of `ids` (int64, in [0, size)), ascending, and where each of
 // the ids is among them.
 struct Distinct {

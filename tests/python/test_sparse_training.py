@@ -8,6 +8,7 @@ import pytest
 import plait as mx
 from plait import autograd, gluon
 from plait.error import MXNetError
+from plait.ndarray import sparse
 
 nd = mx.nd
 
@@ -147,3 +148,42 @@ def test_executor_keeps_storage_at_its_edge():
     assert grad.indices.asnumpy().tolist() == [1]
     data[:] = nd.array([[1.0, 0, 0]])
     assert executor.forward()[0].asnumpy().tolist() == [[1]]
+
+
+def test_updates_in_place_leave_copies_alone():
+    own = nd.ones((4, 2))
+    weight = sparse.row_sparse_array((own, [0, 1, 2, 3]), shape=(4, 2))
+    grad = sparse.row_sparse_array((nd.ones((2, 2)), [1, 3]), shape=(4, 2))
+    update = mx.optimizer.get_updater(mx.optimizer.SGD(learning_rate=0.5))
+    expected, seen = np.ones((4, 2)), []
+    for step in range(4):
+        update(0, grad, weight)
+        expected[[1, 3]] -= 0.5
+        np.testing.assert_array_equal(weight.asnumpy(), expected)
+        kinds = {
+            0: weight.copy,
+            1: lambda: weight.data,
+            2: lambda: weight.tostype("default"),
+            3: lambda: sparse.dot(nd.array(np.eye(4)).tostype("csr"), weight),
+        }
+        seen.append((kinds[step](), expected.copy()))
+    update(0, grad, weight)
+    for array, value in seen:
+        np.testing.assert_array_equal(array.asnumpy(), value)
+    assert (own.asnumpy() == 1).all()
+
+
+def test_gradients_of_a_weight_that_is_updated_before_backward():
+    weight = nd.ones((4, 2)).tostype("row_sparse")
+    data = nd.array(np.eye(4)).tostype("csr")
+    grad = nd.ones((4, 2)).tostype("row_sparse")
+    update = mx.optimizer.get_updater(mx.optimizer.SGD(learning_rate=0.5))
+    update(0, grad, weight)
+    weight.attach_grad()
+    with mx.autograd.record():
+        y = nd.dot(data, weight)
+        z = y * y
+    update(0, grad, weight)
+    z.backward()
+    assert (weight.grad.asnumpy() == 2 * 0.5).all()
+    assert (weight.asnumpy() == 0).all()

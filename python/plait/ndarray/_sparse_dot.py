@@ -54,6 +54,15 @@ def flags(params):
     )
 
 
+def whole(x):
+    """A dense array of the values, to be read only: no copy where that is possible."""
+    if storage(x) == "row_sparse":
+        data, indices = _plait.sparse_parts(x)
+        if indices.size == x.shape[0]:
+            return data
+    return x.tostype("default")
+
+
 def dot(arrays, params):
     """csr times dense or row_sparse, and dense times csr."""
     x, y = arrays
@@ -61,7 +70,7 @@ def dot(arrays, params):
     if storage(x) == "csr" and storage(y) != "csr" and not right and y.ndim <= 2:
         if wanted not in (None, "default", "row_sparse"):
             return None
-        dense = y.tostype("default")
+        dense = whole(y)
         sparse = left and wanted != "default" and y.ndim == 2
         return product(x, dense, left, sparse)
     if storage(y) == "csr" and storage(x) == "default" and not left and x.ndim == 2:

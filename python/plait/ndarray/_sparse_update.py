@@ -30,6 +30,10 @@ class Opened:
         """x, or the dense array that stands for it."""
         if not is_sparse(x):
             return x
+        if x.stype == "row_sparse":
+            rows = _plait.writable_rows(x)
+            if rows is not None:  # all are there: they are the dense array
+                return rows
         full = x.tostype("default")
         self._changed.append((x, full))
         return full
