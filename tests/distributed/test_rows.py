@@ -49,3 +49,12 @@ def test_two_ranks_agree(name):
 )
 def test_four_ranks_agree(name):
     check(4, name)
+
+
+@needs_mpi
+@pytest.mark.parametrize("name", ["traffic", "asynchronous"])
+def test_transfers_end_where_no_operation_may_wait(name):
+    """The exchange pushes answers while all room for operations is taken."""
+    result = plait_run(2, sys.executable, PROGRAM, name, **PATIENT, PLAIT_RUN_AHEAD="1")
+    last = [(result.lines(r) or [""])[-1] for r in range(2)]
+    assert last == ["ok"] * 2, result.text
