@@ -7,6 +7,7 @@ at the end.
 
 import argparse
 import collections
+import itertools
 import json
 import os
 import random
@@ -107,6 +108,21 @@ def make_record(args, image):
         return recordio.pack(recordio.IRHeader(0, label, number, 0), content)
     except (OSError, MXNetError) as error:
         return error
+
+
+# So many images of a list are one task of a thread.
+_TOGETHER = 4
+
+
+def make_records(args, images):
+    """(records or errors, what interrupted): those before an interruption count."""
+    records = []
+    for image in images:
+        try:
+            records.append(make_record(args, image))
+        except BaseException as error:
+            return records, error
+    return records, None
 
 
 class Progress:
@@ -221,21 +237,24 @@ class Packing:
         with ThreadPoolExecutor(threads) as pool:
             try:
                 while True:
-                    while len(waiting) < 4 * threads:
-                        image = next(coming, None)
-                        if image is None:
+                    while len(waiting) < 2 * threads:
+                        images = list(itertools.islice(coming, _TOGETHER))
+                        if not images:
                             break
-                        work = pool.submit(make_record, self._args, image)
-                        waiting.append((image, work))
+                        work = pool.submit(make_records, self._args, images)
+                        waiting.append((images, work))
                     if not waiting:
                         break
-                    image, work = waiting.popleft()
-                    record = work.result()
-                    done += 1
-                    if isinstance(record, Exception):
-                        broken.append((image[1], record))
-                    else:
-                        writer.write_idx(image[0], record)
+                    images, work = waiting.popleft()
+                    records, interruption = work.result()
+                    for image, record in zip(images, records):
+                        if isinstance(record, Exception):
+                            broken.append((image[1], record))
+                        else:
+                            writer.write_idx(image[0], record)
+                    done += len(records)
+                    if interruption is not None:
+                        raise interruption
                     if time.monotonic() - flushed > 2:
                         writer.flush()
                         flushed = time.monotonic()

@@ -4,9 +4,14 @@
 // A row of x that the result needs is stretched once, into a ring of as many rows as a
 // sample has taps; what the result does not need is never touched.
 
+#if defined(__SSE2__)  // of every x86-64
+#include <emmintrin.h>
+#endif
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -25,26 +30,81 @@ std::vector<int32_t> Fixed(const Taps& taps) {
   return weights;
 }
 
+// A stretched sample. Of two taps the four lowest bits do not count, and 15 are left.
+template <int kTaps>
+using Stretched = std::conditional_t<kTaps == 2, int16_t, int32_t>;
+
+// How many samples after the last one of a row may be written.
+constexpr int64_t kRoom = 8;
+
+#if defined(__SSE2__)
+// The first samples of a row of three channels, a pixel at a time; returns how many.
+// `end`: how many bytes of x may be read.
+int64_t StretchColours(const uint8_t* x, const int32_t* at, const int32_t* weight,
+                       int64_t n, int64_t end, int16_t* y) {
+  const auto load = [x](int32_t from) {
+    int32_t word;
+    std::memcpy(&word, x + from, sizeof(word));
+    return _mm_cvtsi32_si128(word);
+  };
+  int64_t i = 0;
+  for (; i < n && std::max(at[0], at[1]) + 4 <= end;
+       ++i, at += 2, weight += 2, y += 3) {
+    const __m128i both = _mm_unpacklo_epi8(load(at[0]), load(at[1]));
+    const __m128i pairs = _mm_unpacklo_epi8(both, _mm_setzero_si128());
+    const __m128i weights = _mm_set1_epi32(weight[0] | weight[1] << 16);
+    const __m128i sums = _mm_srai_epi32(_mm_madd_epi16(pairs, weights), 4);
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(y), _mm_packs_epi32(sums, sums));
+  }
+  return i;
+}
+#endif
+
 // One row of x, stretched: kChannels 0: any number of them.
 template <int kTaps, int kChannels>
 void Stretch(const uint8_t* x, const int32_t* at, const int32_t* weight, int64_t n,
-             int64_t any_channels, int32_t* y) {
+             int64_t any_channels, int64_t end, Stretched<kTaps>* y) {
   const int64_t channels = kChannels == 0 ? any_channels : kChannels;
-  for (int64_t i = 0; i < n; ++i, at += kTaps, weight += kTaps, y += channels) {
+  int64_t first = 0;
+#if defined(__SSE2__)
+  if constexpr (kTaps == 2 && kChannels == 3)
+    first = StretchColours(x, at, weight, n, end, y);
+#else
+  (void)end;
+#endif
+  for (int64_t i = first; i < n; ++i) {
+    const int32_t *const from = at + i * kTaps, *const w = weight + i * kTaps;
     for (int64_t c = 0; c < channels; ++c) {
       int32_t sum = 0;
-      for (int k = 0; k < kTaps; ++k) sum += weight[k] * x[at[k] + c];
-      y[c] = sum;
+      for (int k = 0; k < kTaps; ++k) sum += w[k] * x[from[k] + c];
+      if constexpr (kTaps == 2) sum >>= 4;
+      y[i * channels + c] = static_cast<Stretched<kTaps>>(sum);
     }
   }
 }
 
 template <int kTaps>
-void Sum(const int32_t* const* rows, const int32_t* weight, int64_t n, uint8_t* y) {
+void Sum(const Stretched<kTaps>* const* rows, const int32_t* weight, int64_t n,
+         uint8_t* y) {
   if constexpr (kTaps == 2) {
-    const int32_t *a = rows[0], *b = rows[1], wa = weight[0], wb = weight[1];
-    for (int64_t i = 0; i < n; ++i) {
-      const int32_t sum = (wa * (a[i] >> 4) >> 16) + (wb * (b[i] >> 4) >> 16);
+    const int16_t *const a = rows[0], *const b = rows[1];
+    const auto wa = static_cast<int16_t>(weight[0]),
+               wb = static_cast<int16_t>(weight[1]);
+    int64_t i = 0;
+#if defined(__SSE2__)
+    const __m128i was = _mm_set1_epi16(wa), wbs = _mm_set1_epi16(wb);
+    const auto at = [](const int16_t* from) {
+      return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+    };
+    for (; i + 8 <= n; i += 8) {
+      __m128i sum = _mm_add_epi16(_mm_mulhi_epi16(was, at(a + i)),
+                                  _mm_mulhi_epi16(wbs, at(b + i)));
+      sum = _mm_srai_epi16(_mm_add_epi16(sum, _mm_set1_epi16(2)), 2);
+      _mm_storel_epi64(reinterpret_cast<__m128i*>(y + i), _mm_packus_epi16(sum, sum));
+    }
+#endif
+    for (; i < n; ++i) {
+      const int32_t sum = (wa * a[i] >> 16) + (wb * b[i] >> 16);
       y[i] = static_cast<uint8_t>((sum + 2) >> 2);
     }
   } else {
@@ -68,19 +128,21 @@ void Run(const uint8_t* x, int64_t stride, int64_t channels, const Taps& down,
   for (const int64_t i : across.index) at.push_back(static_cast<int32_t>(i * channels));
   const auto y_width = static_cast<int64_t>(at.size()) / kTaps;
   const int64_t row = y_width * channels;
-  std::vector<int32_t> ring(static_cast<size_t>(kTaps * row));
+  const int64_t end =
+      at.empty() ? 0 : *std::max_element(at.begin(), at.end()) + channels;
+  std::vector<Stretched<kTaps>> ring(static_cast<size_t>(kTaps * (row + kRoom)));
   int64_t held[kTaps];
   std::fill(held, held + kTaps, int64_t{-1});
   const auto y_height = static_cast<int64_t>(down.index.size()) / kTaps;
   for (int64_t i = 0; i < y_height; ++i, y += row) {
-    const int32_t* rows[kTaps];
+    const Stretched<kTaps>* rows[kTaps];
     for (int k = 0; k < kTaps; ++k) {
       // Taps of a sample are neighbours, so places of the ring do not collide.
       const int64_t from = down.index[i * kTaps + k], slot = from % kTaps;
-      int32_t* const to = ring.data() + slot * row;
+      Stretched<kTaps>* const to = ring.data() + slot * (row + kRoom);
       if (held[slot] != from) {
         Stretch<kTaps, kChannels>(x + from * stride, at.data(), weights.data(), y_width,
-                                  channels, to);
+                                  channels, end, to);
         held[slot] = from;
       }
       rows[k] = to;
