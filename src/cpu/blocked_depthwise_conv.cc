@@ -12,7 +12,7 @@
 #include "cpu/simd/targets.h"
 #include "hwy/foreach_target.h"
 //
-#include "cpu/blocked_finish.h"
+#include "cpu/depthwise_rows.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -154,6 +154,19 @@ void PaddedRows(const ConvProblem& p, int64_t plane, int64_t begin, int64_t end,
     }
   }
   const Finish<D> own = FinishOf(p, finish, plane);
+  if (finish.other == nullptr) {
+    return depthwise::RunRows({.x = padded,
+                               .x_row = wide * kBlock,
+                               .w = FiltersOf(p, packed, plane),
+                               .kernel_h = p.kernel[1],
+                               .kernel_w = p.kernel[2],
+                               .stride_h = 1,
+                               .stride_w = 1,
+                               .y = y + (plane * p.Out(1) + begin) * width * kBlock,
+                               .rows = end - begin,
+                               .width = width},
+                              own);
+  }
   Row row;
   row.w = FiltersOf(p, packed, plane);
   row.rows = p.kernel[1];
