@@ -561,3 +561,17 @@ def test_power_takes_its_arguments_by_name():
     (out,) = y.bind(mx.cpu(), {"x": x}).forward()
     np.testing.assert_array_equal(out.asnumpy(), [12, 35])
     assert mx.sym.power(2, 3) == 8 and nd.power(2, 3) == 8
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "uint8"])
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_places_of_the_largest_in_long_rows(name, dtype):  # F2: blocks, tails, NaN
+    rng = np.random.RandomState(0)
+    for n in (1, 7, 1023, 1024, 1025, 5000):
+        x = rng.uniform(0, 100, (4, n)).astype(dtype)
+        x[1, n // 2] = x[1].max()
+        x[2] = x[2, 0]  # the first of equal ones
+        if dtype.startswith("f") and n > 7:
+            x[3, n // 2] = x[3, n - 1] = x[0, 0] = np.nan
+        found = getattr(nd, name)(nd.array(x, dtype=dtype), axis=1, dtype="int64")
+        np.testing.assert_array_equal(found.asnumpy(), getattr(np, name)(x, axis=1))

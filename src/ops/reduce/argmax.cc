@@ -59,18 +59,45 @@ bool Beats(T a, T b) {
   return better;
 }
 
-// Along the last axis: one row after the other.
+// Looks on from element `first`.
 template <bool kMax, typename T>
-int64_t BestOf(const T* x, int64_t n) {
-  int64_t best = 0;
-  auto value = static_cast<Accumulate<T>>(x[0]);
-  for (int64_t i = 1; i < n; ++i) {
+void Improve(const T* x, int64_t first, int64_t last, Accumulate<T>& value,
+             int64_t& best) {
+  for (int64_t i = first; i < last; ++i) {
     const auto v = static_cast<Accumulate<T>>(x[i]);
     if (Beats<kMax>(v, value)) {
       value = v;
       best = i;
     }
   }
+}
+
+// Along the last axis: one row after the other. Blocks of which nothing beats what was
+// found, nearly all of them, are passed over by vector code.
+template <bool kMax, typename T>
+int64_t BestOf(const T* x, int64_t n) {
+  using A = Accumulate<T>;
+  using Flag = std::conditional_t<sizeof(A) == 8, int64_t, int32_t>;
+  constexpr int64_t kLanes = 512 / sizeof(A), kBlock = 8 * kLanes;
+  int64_t best = 0, begin = 0;
+  auto value = static_cast<A>(x[0]);
+  for (; begin + kBlock <= n; begin += kBlock) {
+    A top[kLanes];
+    Flag odd[kLanes] = {};  // NaN was there
+    std::fill_n(top, kLanes, value);
+    for (const T* row = x + begin; row < x + begin + kBlock; row += kLanes) {
+      for (int64_t j = 0; j < kLanes; ++j) {
+        const auto v = static_cast<A>(row[j]);
+        top[j] = (kMax ? v > top[j] : v < top[j]) ? v : top[j];
+        if constexpr (std::is_floating_point_v<A>) odd[j] |= v != v ? 1 : 0;
+      }
+    }
+    bool any = false;
+    for (int64_t j = 0; j < kLanes; ++j)
+      any |= Beats<kMax>(top[j], value) || odd[j] != 0;
+    if (any) Improve<kMax>(x, begin, begin + kBlock, value, best);
+  }
+  Improve<kMax>(x, begin, n, value, best);
   return best;
 }
 
