@@ -9,6 +9,7 @@ reports MXNet's version.
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import multiprocessing.pool  # noqa: F401  (programs rely on MXNet's importing it)
 import sys
 
 import plait
