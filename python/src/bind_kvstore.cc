@@ -88,6 +88,7 @@ void BindStore(nb::module_& m) {
            [](Store& s, const std::string& type, double threshold) {
              s.SetCompression(Compression::FromName(type, threshold));
            })
+      .def("set_staleness", &Store::SetStaleness)
       .def("barrier", &Store::Barrier)
       .def_prop_ro("rank", &Store::rank)
       .def_prop_ro("size", &Store::size);

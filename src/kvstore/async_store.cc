@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "engine/engine.h"
 #include "kvstore/array_work.h"
+#include "kvstore/push_clocks.h"
 #include "kvstore/push_transfer.h"
 #include "kvstore/shared_store.h"
 
@@ -28,7 +29,7 @@ struct Served {
 class Server final : public RequestServer {
  public:
   Server(Exchange& exchange, uint32_t first_slot)
-      : exchange_(exchange), first_slot_(first_slot) {}
+      : exchange_(exchange), first_slot_(first_slot), clocks_(exchange.size()) {}
 
   void SetUpdater(std::shared_ptr<StoreUpdater> updater) {
     const std::lock_guard lock(mutex_);
@@ -48,7 +49,81 @@ class Server final : public RequestServer {
     Check(why.empty(), ErrorKind::kRuntime, why);
   }
 
+  void SetStaleness(int64_t bound) {
+    std::vector<Pull> ready;
+    {
+      const std::lock_guard lock(mutex_);
+      clocks_.SetBound(bound);
+      ready = TakeReady();
+    }
+    Answer(ready);
+  }
+
   void OnPush(int from, uint32_t slot, NDArray codes) override {
+    Apply(from, slot, std::move(codes));
+    Change([&] { clocks_.Pushed(from, slot); });
+  }
+  void OnRest(int from) override {
+    Change([&] { clocks_.Rests(from); });
+  }
+  void OnLeft(int from) override {
+    Change([&] { clocks_.Leaves(from); });
+  }
+  void OnLeaving() override { OnLeft(exchange_.rank()); }
+  void OnFault(const std::string&) override {
+    const std::lock_guard lock(mutex_);
+    waiting_.clear();  // who asked knows
+  }
+  void OnPull(int from, uint32_t slot, uint32_t round) override {
+    {
+      const std::lock_guard lock(mutex_);
+      if (clocks_.Ahead(from, slot)) {
+        waiting_.push_back({from, slot, round});
+        return;
+      }
+    }
+    Answer(from, slot, round);
+  }
+  void OnRefused(uint32_t slot, const std::string& why) override {
+    const std::lock_guard lock(mutex_);
+    const auto found = served_.find(slot - first_slot_);
+    const std::string key =
+        found == served_.end() ? "a key" : "the key " + Printed(found->second.key);
+    if (refusal_.empty()) refusal_ = "kvstore: " + key + ": a push failed: " + why;
+  }
+
+ private:
+  // What is asked by a rank that has to wait for slower ones.
+  struct Pull {
+    int from;
+    uint32_t slot, round;
+  };
+
+  // Counts something, and answers who has waited for it.
+  template <typename F>
+  void Change(F count) {
+    std::vector<Pull> ready;
+    {
+      const std::lock_guard lock(mutex_);
+      count();
+      ready = TakeReady();
+    }
+    Answer(ready);
+  }
+  std::vector<Pull> TakeReady() {  // with mutex_
+    std::vector<Pull> ready;
+    std::erase_if(waiting_, [&](const Pull& pull) {
+      if (clocks_.Ahead(pull.from, pull.slot)) return false;
+      ready.push_back(pull);
+      return true;
+    });
+    return ready;
+  }
+  void Answer(const std::vector<Pull>& pulls) {
+    for (const Pull& pull : pulls) Answer(pull.from, pull.slot, pull.round);
+  }
+
+  void Apply(int from, uint32_t slot, NDArray codes) {
     InTurn([this, from, slot, codes] {
       try {
         Apply(slot, codes);
@@ -57,7 +132,7 @@ class Server final : public RequestServer {
       }
     });
   }
-  void OnPull(int from, uint32_t slot, uint32_t round) override {
+  void Answer(int from, uint32_t slot, uint32_t round) {
     InTurn([this, from, slot, round] {
       try {
         const Served served = Find(slot);
@@ -72,15 +147,7 @@ class Server final : public RequestServer {
       }
     });
   }
-  void OnRefused(uint32_t slot, const std::string& why) override {
-    const std::lock_guard lock(mutex_);
-    const auto found = served_.find(slot - first_slot_);
-    const std::string key =
-        found == served_.end() ? "a key" : "the key " + Printed(found->second.key);
-    if (refusal_.empty()) refusal_ = "kvstore: " + key + ": a push failed: " + why;
-  }
 
- private:
   template <typename F>
   void InTurn(F f) {
     auto op = MakeOperation("kvstore_serve", std::move(f));
@@ -121,6 +188,8 @@ class Server final : public RequestServer {
   std::map<uint32_t, Served> served_;      // guarded by mutex_
   std::shared_ptr<StoreUpdater> updater_;  // guarded by mutex_
   std::string refusal_;                    // guarded by mutex_
+  PushClocks clocks_;                      // guarded by mutex_
+  std::vector<Pull> waiting_;              // guarded by mutex_
 };
 
 class AsyncStore final : public SharedStore {
@@ -131,6 +200,11 @@ class AsyncStore final : public SharedStore {
     exchange.Serve(first_slot(), server_);
   }
 
+  void SetStaleness(int64_t bound) override {
+    if (bound >= 0) exchange().Bound(first_slot());
+    server_->SetStaleness(bound);
+    SharedStore::Barrier();  // nobody counts before all do
+  }
   void Barrier() override {
     for (Entry& entry : entries()) {
       if (entry.order) entry.order.WaitToRead();  // its requests are sent

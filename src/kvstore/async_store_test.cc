@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <thread>
 
 #include "kvstore/array_work.h"
 #include "kvstore/store.h"
@@ -112,6 +113,69 @@ TEST(AsyncStore, WithoutAnUpdaterAPushIsAnErrorAndTheNextOneWorks) {
     store->Barrier();
     PushOne(*store, key, Filled(600, 1));
     EXPECT_GE(ValuesOf(PullOne(*store, key, 600)).front(), 2);
+  });
+}
+
+// A rank that is ahead by more than the bound waits in its pull.
+TEST(AsyncStore, AFastRankWaitsAtTheBound) {
+  constexpr int kSteps = 30;
+  for (const int64_t bound : {0, 2}) {
+    for (const int ranks : {2, 3}) {
+      std::vector<std::atomic<int>> begun(static_cast<size_t>(ranks));
+      std::atomic<int> ahead{0};
+      InRanks(ranks, [&](Exchange& exchange) {
+        const auto store = MakeSharedStore(exchange, Consistency::kEventual);
+        store->SetUpdater(std::make_shared<Adder>());
+        const Key key(std::string("w"));
+        const NDArray first = Filled(700, 0);
+        store->Init({&key, 1}, {&first, 1});
+        store->SetStaleness(bound);
+        const auto rank = static_cast<size_t>(exchange.rank());
+        for (int i = 1; i <= kSteps; ++i) {
+          // The slowest of all does nothing before the others are at their bound.
+          while (rank == 0 && i == 1 && ahead < ranks - 1) std::this_thread::yield();
+          begun[rank] = i;
+          PushOne(*store, key, Filled(700, 1));
+          if (i == bound + 1 && rank != 0) ++ahead;
+          const NDArray w = PullOne(*store, key, 700);
+          EXPECT_GE(ValuesOf(w).back(), i);
+          for (const auto& other : begun) EXPECT_GE(other + bound, i);
+        }
+        store->Barrier();
+        for (int r = 0; r < ranks; ++r) PullOne(*store, key, 700).WaitToRead();
+        store->Barrier();
+        EXPECT_EQ(ValuesOf(PullOne(*store, key, 700)),
+                  std::vector<double>(700, kSteps * ranks));
+      });
+    }
+  }
+}
+
+// Ranks that push less often, wait elsewhere or end hold nobody up.
+TEST(AsyncStore, WhoWaitsOrEndsHoldsNobodyUp) {
+  InRanks(3, [&](Exchange& exchange) {
+    const auto store = MakeSharedStore(exchange, Consistency::kEventual);
+    store->SetUpdater(std::make_shared<Adder>());
+    const Key key(std::string("w"));
+    const NDArray first = Filled(700, 0);
+    store->Init({&key, 1}, {&first, 1});
+    store->SetStaleness(1);
+    for (int round = 0; round < 3; ++round) {
+      for (int i = 0; i < 3 + 4 * exchange.rank(); ++i) {
+        PushOne(*store, key, Filled(700, 1));
+        PullOne(*store, key, 700).WaitToRead();
+      }
+      if (round == 2 && exchange.rank() == 0) return;  // its program ends
+      if (round < 2) exchange.Barrier();
+    }
+  });
+}
+
+TEST(AsyncStore, OnlyAsynchronousStoresAreBounded) {
+  InRanks(2, [&](Exchange& exchange) {
+    const auto store = MakeSharedStore(exchange, Consistency::kSequential);
+    EXPECT_NE(ErrorOf([&] { store->SetStaleness(3); }).find("only 'dist_async'"),
+              std::string::npos);
   });
 }
 

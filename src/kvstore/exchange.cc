@@ -2,6 +2,7 @@
 
 #include "kvstore/exchange.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <map>
@@ -31,12 +32,24 @@ class Exchange::Impl {
     return stores_++ << 20;
   }
 
+  void Bound(uint32_t store) {
+    const std::lock_guard lock(mutex_);
+    if (std::find(bounded_.begin(), bounded_.end(), store) == bounded_.end()) {
+      bounded_.push_back(store);
+    }
+  }
+  std::vector<uint32_t> bounded() {
+    const std::lock_guard lock(mutex_);
+    return bounded_;
+  }
+
   ExchangeThread thread;
 
  private:
   std::mutex mutex_;
   std::map<uint32_t, uint32_t> rounds_;  // guarded by mutex_
   uint32_t stores_ = 1;                  // number 0 is the exchange's own
+  std::vector<uint32_t> bounded_;        // guarded by mutex_
 };
 
 Exchange::Exchange(Communicator& comm) : impl_(std::make_unique<Impl>(comm)) {}
@@ -111,7 +124,20 @@ void Exchange::RefusePush(int to, uint32_t slot, const std::string& why) {
   });
 }
 
+void Exchange::Bound(uint32_t store) {
+  impl_->Bound(store);
+}
+
+void Exchange::Rest() {
+  for (const uint32_t store : impl_->bounded()) {
+    impl_->thread.Post([&thread = impl_->thread, store] {
+      if (!thread.broken()) thread.requests().Rest(store);
+    });
+  }
+}
+
 void Exchange::AllReduce(const NDArray& x, const std::string& label) {
+  Rest();
   Partition partition(size());
   CollectiveSpec spec;
   spec.reduce = spec.gather = true;

@@ -31,8 +31,12 @@ class RequestServer {
   virtual void OnPull(int from, uint32_t slot, uint32_t round) = 0;
   // A push of this rank was not applied.
   virtual void OnRefused(uint32_t slot, const std::string& why) = 0;
+  // A rank waits in a collective that all have to come to.
+  virtual void OnRest(int /*from*/) {}
   // A rank's program has ended, and all that it sent has come.
   virtual void OnLeft(int /*from*/) {}
+  // This rank's program has ended; others may still ask.
+  virtual void OnLeaving() {}
   // Nothing will come any more.
   virtual void OnFault(const std::string& /*why*/) {}
 };
@@ -89,10 +93,13 @@ class Exchange {
   void Reply(int to, uint32_t slot, uint32_t round, const NDArray& part,
              const std::string& error = "");
   void RefusePush(int to, uint32_t slot, const std::string& why);
+  // From now on the servers of a store learn when a rank waits for all the others.
+  void Bound(uint32_t store);
 
  private:
   class Impl;
   void CheckAlike(const NDArray& x, int root, const std::string& label);
+  void Rest();
 
   std::unique_ptr<Impl> impl_;
 };

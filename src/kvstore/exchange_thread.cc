@@ -253,6 +253,8 @@ void ExchangeThread::Hear(int from, const Entry& entry, const char* payload) {
     case Said::kPush:
     case Said::kReply:
       return Take(from, entry, payload, requests_.Place(from, entry));
+    case Said::kRest:
+      return requests_.Rested(from, entry);
     case Said::kPull:
       return requests_.Asked(from, entry);
     case Said::kRefused:
@@ -370,6 +372,7 @@ bool ExchangeThread::Stopped() {
       if (r != comm_.rank()) outbox_.AddText(r, 0, entry, "");
     }
     said_bye_ = true;
+    requests_.Leaving();
     return false;
   }
   return std::all_of(left_.begin(), left_.end(), [](bool left) { return left; });

@@ -22,6 +22,7 @@ enum class Said : uint8_t {
   kPull,       // asks for the receiver's range
   kReply,      // a piece of it
   kRefused,    // there will be no reply, or a push could not be applied; a text
+  kRest,       // the sender waits for all others; see Exchange::Bound
   kCount,
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "kvstore/exchange_thread.h"
 
@@ -167,6 +168,10 @@ void Requests::Left(int from) {
   for (const auto& [store, server] : servers_) server->OnLeft(from);
 }
 
+void Requests::Leaving() {
+  for (const auto& [store, server] : servers_) server->OnLeaving();
+}
+
 void Requests::Broken(const std::string& fault) {
   for (const auto& [store, server] : servers_) server->OnFault(fault);
 }
@@ -268,6 +273,21 @@ void Requests::Reply(int to, uint32_t slot, uint32_t round, const NDArray& part,
     answer.part = part;
     SendPieces(to, 0, entry, part.data<char>(), part.nbytes(), &answer, answer.sending);
   }
+}
+
+void Requests::Rest(uint32_t store) {
+  for (int to = 0; to < size_; ++to) {
+    if (to == rank_) {
+      ServerOf(rank_, store).OnRest(rank_);
+    } else {
+      outbox_.AddText(to, std::numeric_limits<int>::max(),
+                      EntryOf(Said::kRest, store, 0), "");
+    }
+  }
+}
+
+void Requests::Rested(int from, const Entry& entry) {
+  ServerOf(from, entry.slot).OnRest(from);
 }
 
 void Requests::RefusePush(int to, uint32_t slot, const std::string& why) {

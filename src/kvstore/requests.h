@@ -43,6 +43,10 @@ class Requests {
   void Reply(int to, uint32_t slot, uint32_t round, const NDArray& part,
              const std::string& error);
   void RefusePush(int to, uint32_t slot, const std::string& why);
+  // Tells all servers of a store that this rank waits for the others.
+  void Rest(uint32_t store);
+  void Rested(int from, const Entry& entry);
+  void Leaving();
 
   // As in Collective; for kPush and kReply.
   char* Place(int from, const Entry& entry);

@@ -213,6 +213,11 @@ Ranges Store::RangesOf(const Key& key) {
   return entry.ranges ? *entry.ranges : OwnedBy(0, 1, entry.stored.size());
 }
 
+void Store::SetStaleness(int64_t) {
+  Fail(ErrorKind::kValue,
+       "KVStore.set_staleness: this store is in step; only 'dist_async' can be behind");
+}
+
 void Store::SetUpdater(std::shared_ptr<StoreUpdater> updater) {
   updater_ = std::move(updater);
   UpdaterChanged();

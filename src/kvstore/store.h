@@ -57,6 +57,10 @@ class Store {
   // Before the first push.
   void SetCompression(const Compression& compression) { compression_ = compression; }
 
+  // How many pushes of a key a rank may be ahead of the slowest before its pulls wait;
+  // negative: any. Of asynchronous stores, on all ranks alike.
+  virtual void SetStaleness(int64_t bound);
+
   virtual int rank() const { return 0; }
   virtual int size() const { return 1; }
   virtual void Barrier() {}

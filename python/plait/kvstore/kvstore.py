@@ -253,6 +253,18 @@ class KVStore(KVStoreBase):
         self._store.set_updater(_grouped(updater), elementwise)
         self._sparse.set_updater(_grouped(updater), elementwise or name in _BY_ROWS)
 
+    def set_staleness(self, bound):
+        """Of 'dist_async': a rank that has pushed a key more than `bound` times oftener
+        than the slowest waits in its next pull of it until that has caught up, ends or
+        waits for all ranks itself; None: never. Collective.
+        """
+        if bound is not None and int(bound) < 0:
+            raise MXNetValueError(
+                "KVStore.set_staleness: got %r; expected a number from 0, or None"
+                % (bound,)
+            )
+        self._store.set_staleness(-1 if bound is None else int(bound))
+
     def is_capable(self, capability):
         return capability_of(capability) == KVStoreBase.OPTIMIZER
 
