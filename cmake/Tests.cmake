@@ -50,6 +50,10 @@ add_executable(transport_check tests/distributed/transport_check.cc)
 target_link_libraries(transport_check PRIVATE plait plait_flags)
 add_dependencies(plait_tests transport_check)
 
+# What ranks send, by the cost model of stores (docs/design/kvstore.md).
+add_executable(kvstore_model tools/kvstore_model.cc)
+target_link_libraries(kvstore_model PRIVATE plait plait_flags)
+
 # docs/options.md is what the options table says; the test fails where it is stale.
 add_executable(options_doc tools/options_doc.cc)
 target_link_libraries(options_doc PRIVATE plait plait_flags)

@@ -148,6 +148,10 @@ class Trainer:
             )
         if store is not None:
             self._distributed = "dist" in store.type
+            if wanted is False and "async" in store.type:
+                raise ValueError(
+                    "Please set update_on_kvstore to True when training in async mode."
+                )
             capable = store.is_capable("optimizer")
             if wanted and not capable:
                 raise ValueError(

@@ -103,6 +103,10 @@ int Start(int* rank, int* size, char* error) {
   }
   if (int failed = Report(MPI_Comm_dup(MPI_COMM_WORLD, &world), error)) return failed;
   MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
+  if (started_here) {  // which MPICH asks for requests of no communicator
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  }
   MPI_Comm_rank(world, rank);
   MPI_Comm_size(world, size);
   return CheckTags(error);
