@@ -50,7 +50,7 @@ inline constexpr size_t kInlineBytes = 16 << 10;
 // Pieces of arrays are about so long.
 inline constexpr int64_t kPieceBytes = 256 << 10;
 // Bytes given to the transport for one peer; the rest waits, by priority.
-inline constexpr size_t kInFlightBytes = 1 << 20;
+inline constexpr size_t kInFlightBytes = 256 << 10;
 
 }  // namespace plait
 

@@ -65,7 +65,7 @@ int Await(MPI_Request* request, char* error) {
 // what the kernel has taken, which is several megabytes if it is left to choose.
 void Prepare() {
   setenv("OMPI_MCA_btl_tcp_eager_limit", "300000", 0);
-  setenv("OMPI_MCA_btl_tcp_sndbuf", "524288", 0);
+  setenv("OMPI_MCA_btl_tcp_sndbuf", "262144", 0);
   setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
   setenv("OMPI_MCA_mpi_warn_on_fork", "0", 0);
 }
