@@ -103,11 +103,14 @@ class StagedHandle:
             return
         if self._results is None:
             self._run(True, True)
-        tracked = [y for y in self._results if _plait.is_tracked(y)]
+        # What the tape holds goes with its end, so that weights of which it has all rows
+        # can be updated in place. Another backward() computes forward again.
+        results, self._results = self._results, None
+        tracked = [y for y in results if _plait.is_tracked(y)]
         if not tracked:
             return
-        heads = [h for h, y in zip(heads, self._results) if _plait.is_tracked(y)]
-        autograd.backward(tracked, heads or None, retain_graph=True)
+        heads = [h for h, y in zip(heads, results) if _plait.is_tracked(y)]
+        autograd.backward(tracked, heads or None)
 
     def set_monitor(self, callback, inputs):
         """Calls callback(name, array) for what operators give, one by one."""
