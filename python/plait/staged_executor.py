@@ -103,8 +103,8 @@ class StagedHandle:
             return
         if self._results is None:
             self._run(True, True)
-        # What the tape holds goes with its end, so that weights of which it has all rows
-        # can be updated in place. Another backward() computes forward again.
+        # The tape lets go of what it holds, so that weights with all rows can be updated
+        # in place. Another backward() computes forward again.
         results, self._results = self._results, None
         tracked = [y for y in results if _plait.is_tracked(y)]
         if not tracked:
