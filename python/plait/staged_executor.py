@@ -103,7 +103,7 @@ class StagedHandle:
             return
         if self._results is None:
             self._run(True, True)
-        # The tape lets go of what it holds, so that weights with all rows can be updated
+        # The tape lets go of what it holds: weights with all rows can then be updated
         # in place. Another backward() computes forward again.
         results, self._results = self._results, None
         tracked = [y for y in results if _plait.is_tracked(y)]
