@@ -6,6 +6,12 @@
 #include <utility>
 
 namespace plait {
+namespace {
+
+// What is under way for longer makes urgent arrays wait.
+constexpr std::chrono::milliseconds kLongFlight(5);
+
+}  // namespace
 
 Outbox::Outbox(Communicator& comm, Traffic& traffic)
     : comm_(comm), traffic_(traffic), peers_(static_cast<size_t>(comm.size())) {}
@@ -88,6 +94,8 @@ bool Outbox::Settle(int to, Peer& peer) {
     }
     moved = true;
     peer.in_flight -= it->bytes;
+    if (std::chrono::steady_clock::now() - it->start > kLongFlight)
+      peer.window = std::max(peer.window / 2, kLeastInFlight);
     const auto senders = std::move(it->senders);
     it = peer.flights.erase(it);
     for (const auto& [sender, entry] : senders) sender->OnSent(to, entry);
@@ -99,8 +107,12 @@ bool Outbox::Step() {
   bool moved = false;
   for (size_t r = 0; r < peers_.size(); ++r) {
     Peer& peer = peers_[r];
-    if (!peer.flights.empty()) moved |= Settle(static_cast<int>(r), peer);
-    while (!peer.queue.empty() && peer.in_flight < kInFlightBytes) {
+    if (!peer.flights.empty()) {
+      moved |= Settle(static_cast<int>(r), peer);
+      if (peer.flights.empty() && !peer.queue.empty())  // it ran dry
+        peer.window = std::min(peer.window * 2, kMostInFlight);
+    }
+    while (!peer.queue.empty() && peer.in_flight < peer.window) {
       SendPacket(static_cast<int>(r), peer);
       moved = true;
     }

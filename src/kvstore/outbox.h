@@ -6,6 +6,7 @@
 #define PLAIT_KVSTORE_OUTBOX_H_
 
 #include <atomic>
+#include <chrono>
 #include <deque>
 #include <string>
 #include <vector>
@@ -59,13 +60,14 @@ class Outbox {
   struct Flight {
     Communicator::RequestPtr request;
     size_t bytes = 0;
+    std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
     std::string packet;
     std::vector<std::pair<Sender*, Entry>> senders;
   };
   struct Peer {
     std::vector<Item> queue;  // a heap
     std::deque<Flight> flights;
-    size_t in_flight = 0;
+    size_t in_flight = 0, window = kLeastInFlight;
     uint32_t next_tag = 1;
   };
 

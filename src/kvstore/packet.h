@@ -49,8 +49,9 @@ inline constexpr size_t kPacketBytes = 64 << 10;
 inline constexpr size_t kInlineBytes = 16 << 10;
 // Pieces of arrays are about so long.
 inline constexpr int64_t kPieceBytes = 256 << 10;
-// Bytes given to the transport for one peer; the rest waits, by priority.
-inline constexpr size_t kInFlightBytes = 256 << 10;
+// Bytes given to the transport for one peer; the rest waits, by priority. Few where the
+// link is slow, so that what is urgent comes soon; more where a fast one would run dry.
+inline constexpr size_t kLeastInFlight = 256 << 10, kMostInFlight = 2 << 20;
 
 }  // namespace plait
 
