@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <cstring>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -95,7 +94,8 @@ class LocalRank final : public Communicator {
     Check(found->bytes.size() <= awaited->bytes, ErrorKind::kIo, "rank ", rank_,
           ": a message of ", found->bytes.size(), " bytes came from rank ", found->from,
           "; at most ", awaited->bytes, " were expected");
-    std::memcpy(awaited->data, found->bytes.data(), found->bytes.size());
+    std::copy_n(found->bytes.data(), found->bytes.size(),
+                static_cast<char*>(awaited->data));
     if (received != nullptr) *received = found->bytes.size();
     box_.mail.erase(found);
     return true;

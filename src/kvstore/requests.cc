@@ -263,8 +263,8 @@ void Requests::Reply(int to, uint32_t slot, uint32_t round, const NDArray& part,
     pull->failure = error;
     if (!error.empty()) return;
     const Ranges::Part& own = pull->spec.ranges->parts[static_cast<size_t>(rank_)];
-    std::memcpy(pull->dst + pull->spec.codec.Bytes(own.first), part.data(),
-                static_cast<size_t>(part.nbytes()));
+    std::copy_n(part.data<char>(), part.nbytes(),
+                pull->dst + pull->spec.codec.Bytes(own.first));
     pull->missing -= part.nbytes();
   } else if (!error.empty()) {
     outbox_.AddText(to, 0, entry, error);

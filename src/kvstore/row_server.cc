@@ -113,8 +113,7 @@ class RowServer::Arrival final : public Transfer {
                     std::to_string(rows->second.nbytes() - head) + " bytes of rows; " +
                     std::to_string(bytes) + " were expected";
         } else {
-          std::memcpy(place, rows->second.data<char>() + head,
-                      static_cast<size_t>(bytes));
+          std::copy_n(rows->second.data<char>() + head, bytes, place);
         }
         mail.rows.erase(rows);
         done.push_back(from);
@@ -214,7 +213,8 @@ RowIds RowServer::IdsOf(int from, const NDArray& codes, const RowHead& head) con
   Check(head.count >= 0 && head.count <= rest / 8, ErrorKind::kIo, "rank ", from,
         " sent ", rest, " bytes for ", head.count, " numbers of rows");
   RowIds ids(static_cast<size_t>(head.count));
-  std::memcpy(ids.data(), codes.data<char>() + sizeof(head), ids.size() * 8);
+  std::copy_n(codes.data<char>() + sizeof(head), ids.size() * 8,
+              reinterpret_cast<char*>(ids.data()));
   for (size_t i = 0; i < ids.size(); ++i) {
     Check(ids[i] >= 0 && (i == 0 || ids[i] > ids[i - 1]), ErrorKind::kIo, "rank ", from,
           " sent the row ", ids[i], "; ascending numbers were expected");
@@ -360,8 +360,7 @@ void RowServer::Apply(int from, uint32_t number, const NDArray& codes) {
         part.first, " to ", part.last - 1, "; ", codes.nbytes(), " bytes of ",
         head.count, " rows came");
   for (int64_t& id : ids) id -= part.first;
-  std::memcpy(rows.data(), codes.data<char>() + before,
-              static_cast<size_t>(rows.nbytes()));
+  std::copy_n(codes.data<char>() + before, rows.nbytes(), rows.data<char>());
   const NDArray grad =
       MakeSparse({Storage::kRowSparse,
                   rows,
