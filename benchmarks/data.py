@@ -107,7 +107,7 @@ def alone(part):
     command = [run.HERE / script, *([] if part == "training" else [part]), DATA]
     done = run.run(sys.executable, "plait", *command)
     if done.returncode:
-        sys.exit(f"{part}: {done.stderr[-2000:]}")
+        print(f"{part}: {done.stderr[-2000:]}", file=sys.stderr)  # others go on
     return [json.loads(x) for x in done.stdout.splitlines() if x.startswith("{")]
 
 

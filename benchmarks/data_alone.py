@@ -7,7 +7,6 @@ Prints a JSON line {"row", "value", "unit", "target"} for each row; targets are 
 
 import gc
 import json
-import os
 import resource
 import subprocess
 import sys
@@ -18,8 +17,7 @@ from pathlib import Path
 import plait as mx
 from plait import _plait, recordio
 
-ROOT = Path(__file__).resolve().parent.parent
-BENCH = Path(os.environ.get("BUILD", ROOT / "build/release")) / "record_bench"
+BENCH = Path(mx.__file__).parents[2] / "record_bench"  # beside the package, as built
 FILE_BYTES = 200 << 20
 MB = 1 << 20
 
