@@ -4,38 +4,21 @@
 // arrays, ways as the rules have them) and of products of matrices in both types, and
 // the ratio, which should be below 3.
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <vector>
 
 #include "base/parallel.h"
+#include "cpu/bench.h"
 #include "cpu/conv.h"
 #include "cpu/gemm.h"
 
 namespace plait::cpu {
 namespace {
 
-double Now() {
-  timespec t;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
-
-// The least processor time of a call in milliseconds.
 template <typename F>
 double Milliseconds(F&& f) {
-  f();
-  double best = 1e9, total = 0;
-  for (int i = 0; i < 20 && (i < 3 || total < 0.05); ++i) {
-    const double start = Now();
-    f();
-    const double s = Now() - start;
-    best = std::min(best, s);
-    total += s;
-  }
-  return 1e3 * best;
+  return CpuMilliseconds(f, 0.05);
 }
 
 void Print(const char* what, double single, double both) {

@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <vector>
 
 #include "base/parallel.h"
+#include "cpu/bench.h"
 #include "cpu/blocked.h"
 #include "cpu/half_conv.h"
 
@@ -35,25 +35,9 @@ constexpr Layer kLayers[] = {
     {48, 64, 35, 5, 1, 2},
 };
 
-double Now() {
-  timespec t;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
-
-// The least processor time of a call in milliseconds.
 template <typename F>
 double Milliseconds(F&& f) {
-  f();
-  double best = 1e9, total = 0;
-  for (int i = 0; i < 20 && (i < 3 || total < 0.02); ++i) {
-    const double start = Now();
-    f();
-    const double s = Now() - start;
-    best = std::min(best, s);
-    total += s;
-  }
-  return 1e3 * best;
+  return CpuMilliseconds(f, 0.02);
 }
 
 template <typename T>
