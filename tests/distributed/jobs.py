@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -82,6 +83,20 @@ def allow_root():
         if os.geteuid() == 0
         else {}
     )
+
+
+def ends(pid, seconds=30):
+    """Whether a process that was killed goes, as soon as the system comes to it."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        if stat.rsplit(")", 1)[1].split()[0] in "ZX":  # only its parent has to look
+            return True
+        time.sleep(0.05)
+    return False
 
 
 def pids(text):
