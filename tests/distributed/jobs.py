@@ -17,6 +17,8 @@ BUILD = PACKAGE.parents[1]
 HERE = pathlib.Path(__file__).parent
 MPIRUN = shutil.which("mpirun.openmpi") or shutil.which("mpirun")
 PLUGIN = BUILD / "libplait_openmpi.so"
+# For tests that stop nobody: a busy machine must not fail them.
+PATIENT = {"PLAIT_HEARTBEAT": "60", "OMP_NUM_THREADS": "1"}
 
 needs_mpi = pytest.mark.skipif(
     MPIRUN is None or not PLUGIN.exists(),
@@ -83,6 +85,13 @@ def allow_root():
         if os.geteuid() == 0
         else {}
     )
+
+
+def check_program(ranks, program, *words):
+    """Runs a Python program that prints ok at the end of every rank."""
+    result = plait_run(ranks, sys.executable, program, *words, **PATIENT)
+    last = [(result.lines(r) or [""])[-1] for r in range(ranks)]
+    assert last == ["ok"] * ranks and result.status == 0, result.text
 
 
 def ends(pid, seconds=30):

@@ -7,11 +7,10 @@ import sys
 
 import numpy as np
 import pytest
-from jobs import needs_mpi, plait_run
+from jobs import PATIENT, needs_mpi, plait_run
 
 pytestmark = needs_mpi
 PROGRAM = pathlib.Path(__file__).parent / "fault_program.py"
-PATIENT = {"PLAIT_HEARTBEAT": "60", "OMP_NUM_THREADS": "1"}
 
 
 def job(ranks, *words, options=(), **env):

@@ -4,11 +4,10 @@ import pathlib
 import sys
 
 import pytest
-from jobs import needs_mpi, plait_run
+from jobs import PATIENT, needs_mpi, plait_run
 
 pytestmark = needs_mpi
 PROGRAM = pathlib.Path(__file__).parent / "kvstore_program.py"
-PATIENT = {"PLAIT_HEARTBEAT": "60", "OMP_NUM_THREADS": "1"}
 
 
 def check(ranks, *words, options=(), **env):

@@ -12,11 +12,10 @@ import subprocess
 import sys
 
 import pytest
-from jobs import BUILD, run
+from jobs import BUILD, PATIENT, run
 
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parents[1]
-PATIENT = {"PLAIT_HEARTBEAT": "60", "OMP_NUM_THREADS": "1"}
 
 
 def build(home, to):

@@ -1,23 +1,19 @@
 """Stores that ranks share, under mpirun: training, errors, bytes."""
 
 import pathlib
-import sys
 
 import pytest
-from jobs import needs_mpi, plait_run
+from jobs import check_program, needs_mpi
 
 import plait as mx
 from plait import distributed as dist
 from plait import nd
 
 PROGRAM = pathlib.Path(__file__).parent / "store_program.py"
-PATIENT = {"PLAIT_HEARTBEAT": "60", "OMP_NUM_THREADS": "1"}
 
 
 def check(ranks, *words):
-    result = plait_run(ranks, sys.executable, PROGRAM, *words, **PATIENT)
-    last = [(result.lines(r) or [""])[-1] for r in range(ranks)]
-    assert last == ["ok"] * ranks and result.status == 0, result.text
+    check_program(ranks, PROGRAM, *words)
 
 
 @needs_mpi

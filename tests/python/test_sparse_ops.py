@@ -206,3 +206,13 @@ def test_dense_results_do_not_change():
     y = (x + 1) * 2
     assert type(y) is nd.NDArray and y.stype == "default"
     assert y.tostype("default") is y
+
+
+def test_zeros_like_takes_a_dtype():
+    x = nd.array([[0, 1], [2, 0]]).tostype("csr")
+    for y, dtype in (
+        (nd.zeros_like(x), "float32"),
+        (nd.zeros_like(x, dtype="int64"), "int64"),
+    ):
+        assert y.stype == "csr" and y.dtype == np.dtype(dtype)
+        assert not y.asnumpy().any()

@@ -65,7 +65,7 @@ class SymbolGraph:
         if self._traced is not None:
             return self._traced(block, x, *args)
         part = self._function is None and _plait.is_tracing()
-        if part and isinstance(x, (_NDArray, list, tuple)):
+        if part and isinstance(x, (_NDArray, list, tuple, type(None))):
             # A part of a larger graph; its arguments need not be arrays.
             return block._forward_untraced(x, *args)
         if not args and type(x) is _NDArray and self._in_format == [0]:
@@ -84,8 +84,6 @@ class SymbolGraph:
             flat = [a for a in flat if a is not None]
             sparse = any(map(_is_sparse, flat))
         if self._function is None:
-            if _plait.is_tracing():
-                return block._forward_untraced(x, *args)
             self._prepare(block, flat, (x, *args))
             if self._traced is not None:
                 return self._traced(block, x, *args)
@@ -287,10 +285,13 @@ class TracedForward:
     def __call__(self, block, x, *args):
         if _plait.is_tracing():
             return block._forward_untraced(x, *args)
-        arrays = [a for a in _leaves((x, *args)) if a is not None]
+        try:
+            flat, in_format = flatten((x, *args), "input")
+        except MXNetValueError:  # forward() takes what it likes
+            return block._forward_untraced(x, *args)
+        arrays = [a for a in flat if a is not None]
         if any(not isinstance(a, _NDArray) or _is_sparse(a) for a in arrays):
-            return block._forward_untraced(x, *args)  # forward() takes what it likes
-        flat, in_format = flatten((x, *args), "input")
+            return block._forward_untraced(x, *args)
         key = (
             str(in_format),
             _plait.is_training(),

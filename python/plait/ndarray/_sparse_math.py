@@ -7,6 +7,7 @@ import operator
 import numpy as np
 
 from .. import _plait
+from ..base import dtype_name
 from ..error import MXNetTypeError, MXNetValueError
 from ._core import NDArray, op
 
@@ -143,7 +144,9 @@ def checked(rule):
 
 def zeros_like(arrays, params):
     x = arrays[0]
-    return _plait.empty_sparse(x.stype, x.shape, x._dtype_name, *x._device)
+    dtype = params.get("dtype")
+    dtype = x._dtype_name if dtype is None else dtype_name(dtype)
+    return _plait.empty_sparse(x.stype, x.shape, dtype, *x._device)
 
 
 def copy(arrays, params):
