@@ -64,14 +64,12 @@ void Composition::GoBack(const Step& step) {
     in_specs.push_back(spec(e.value));
     wanted.push_back(e.needed);
   }
-  GradArgs args;
-  args.inputs = inputs;
-  args.outputs = outputs;
-  args.head_gradients = heads;
-  args.input_specs = in_specs;
-  args.output_specs = out_specs;
-  args.wanted = wanted;
-  Values dx = step.op->gradient(step.params->get(), args);
+  Values dx = step.op->gradient(step.params->get(), {.inputs = inputs,
+                                                     .outputs = outputs,
+                                                     .head_gradients = heads,
+                                                     .input_specs = in_specs,
+                                                     .output_specs = out_specs,
+                                                     .wanted = wanted});
   for (size_t i = 0; i < step.inputs.size() && i < dx.size(); ++i) {
     if (wanted[i]) Seed(step.inputs[i], std::move(dx[i]));
   }

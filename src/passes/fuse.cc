@@ -1,441 +1,214 @@
-// Pass fuse: growing groups of pointwise nodes, and turning them into programs.
+// Pass fuse: groups become programs, in an order in which each unit finds its inputs.
 //
-// Nodes are visited in order. A node joins the groups that make its inputs, if no path
-// leads from such a group to the node through a node outside: a group runs as a whole.
-// A unit is a group or a node outside groups.
-// A reduction of one of its values may end a group.
+// A unit is a group (passes/fuse_groups.h) or a node outside groups.
 
 #include "passes/fuse.h"
 
-#include <algorithm>
-#include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "graph/fused.h"
+#include "passes/fuse_groups.h"
 
 namespace plait {
 namespace {
 
-constexpr int kMaxInputs = PointwiseProgram::kMaxInputs;
-constexpr int kMaxSteps = PointwiseProgram::kMaxSteps;
-constexpr int kMaxConstants = PointwiseProgram::kMaxConstants;
-constexpr int kMaxOutputs = PointwiseProgram::kMaxOutputs;
-// How many nodes a search for a path visits before it gives up (and does not join).
-constexpr int kSearchLimit = 256;
-constexpr int kStepsOfReduction = 5, kConstantsOfReduction = 2;
+// Where each value of the old graph is in the new one.
+using Moved = std::vector<std::vector<GraphEntry>>;
+// Which values of the old graph are read outside the group that makes them.
+using Wanted = std::vector<std::vector<bool>>;
 
-struct Group {
-  std::vector<int> members;  // in order
-  int first = 0;
-  int steps = 0, constants = 0;
-  int reduction = -1;                  // a node that reduces one of the values
-  std::unordered_set<int64_t> inputs;  // values from outside, as keys
-};
-
-int64_t Key(GraphEntry e) {
-  return static_cast<int64_t>(e.node) << 8 | e.index;
-}
-
-class Fusion {
+// Turns one group into a `_fused` node.
+class GroupProgram {
  public:
-  Fusion(const Graph& graph, bool join) : graph_(graph), join_(join) {
-    group_of_.assign(graph.size(), -1);
-    latest_.resize(graph.size());
-    users_.resize(graph.size());
-    for (size_t id = 0; id < graph.size(); ++id) {
-      for (GraphEntry e : graph.nodes[id].inputs)
-        users_[e.node].push_back(static_cast<int>(id));
-    }
+  GroupProgram(const Graph& graph, const Wanted& wanted, Moved& moved, Graph& out)
+      : graph_(graph), wanted_(wanted), moved_(moved), out_(out) {
+    node_.op = &FusedOp();
   }
 
-  Graph Run() {
-    for (size_t id = 0; id < graph_.size(); ++id) {
-      latest_[id] = static_cast<int>(id);
-      if (IsFusable(graph_.nodes[id])) {
-        Place(static_cast<int>(id));
-      } else if (join_) {
-        PlaceReduction(static_cast<int>(id));
-      }
-    }
-    return Emit();
+  void Emit(const FusionGroup& group) {
+    for (int id : group.members) AddMember(id);
+    const Shape& space = graph_.nodes[group.members[0]].outputs[0].shape;
+    Shape common = out_.spec(node_.inputs[0]).shape;
+    for (GraphEntry e : node_.inputs)
+      common = Broadcast(common, out_.spec(e).shape, "_fused");
+    if (!(common == space) || group.reduction >= 0) fused_.space = space;
+    for (int id : group.members) AddOutputs(id);
+    AddUpdates();
+    if (group.reduction >= 0) AddReduction(group.reduction, space);
+    PruneProgram(program_);
+    node_.params = MakeParams(std::move(fused_));
+    out_.Add(std::move(node_));
   }
 
  private:
-  // ------------------------------------------------------------ groups
-
-  bool IsFusable(const GraphNode& node) const {
-    if (node.is_input() || !node.op->IsPointwise(*node.params)) return false;
-    if (node.inputs.empty() || static_cast<int>(node.inputs.size()) > kMaxInputs / 2)
-      return false;
-    Specs in;
-    for (GraphEntry e : node.inputs) in.push_back(graph_.spec(e));
-    return !PrefersKernel(*node.op, *node.params, in);
-  }
-  // Nodes that write inputs stay alone: others may read what they overwrite.
-  bool Joins(int id) const { return join_ && graph_.nodes[id].mutates.empty(); }
-
-  const Shape& SpaceOf(int id) const { return graph_.nodes[id].outputs[0].shape; }
-
-  // Steps and constants that the node's expression takes.
-  std::pair<int, int> SizeOfNode(const GraphNode& node) const {
-    PointwiseProgram program;
-    Append(node, InputsOf(node, &program));
-    return {program.num_steps, program.num_constants};
+  const Pw* Find(GraphEntry e) const {
+    for (const auto& [entry, value] : values_)
+      if (entry == e) return &value;
+    return nullptr;
   }
 
-  SmallVector<Pw, 4> InputsOf(const GraphNode& node, PointwiseProgram* program) const {
+  Pw AddInput(GraphEntry e) {
+    const DType dtype = graph_.spec(e).dtype;
+    const Pw input(&program_, {PointwiseArg::kInput, program_.num_inputs}, dtype);
+    program_.inputs[program_.num_inputs++] = dtype;
+    node_.inputs.push_back(moved_[e.node][e.index]);
+    values_.push_back({e, input});
+    return input;
+  }
+
+  void AddMember(int id) {
+    const GraphNode& from = graph_.nodes[id];
     SmallVector<Pw, 4> operands;
-    for (GraphEntry e : node.inputs) {
-      const DType dtype = graph_.spec(e).dtype;
-      program->inputs[program->num_inputs] = dtype;
-      operands.push_back(
-          Pw(program, {PointwiseArg::kInput, program->num_inputs++}, dtype));
+    for (GraphEntry e : from.inputs) {
+      const Pw* known = Find(e);
+      operands.push_back(known ? *known : AddInput(e));
     }
-    return operands;
+    const PwCall call = AppendExpression(from, operands);
+    for (int i = 0; i < static_cast<int>(call.outputs.size()); ++i)
+      values_.push_back({{id, i}, call.outputs[i]});
+    updates_.insert(updates_.end(), call.updates.begin(), call.updates.end());
+    node_.backward = from.backward;
+    node_.recompute |= from.recompute;
+    node_.name += (node_.name.empty() ? "" : "+") + from.name;
+    if (node_.group.empty()) node_.group = from.group;
   }
 
-  static PwCall Append(const GraphNode& node, std::span<const Pw> operands) {
-    PwCall call(operands);
-    if (node.op->fn != Fn::kCount) {
-      call.Return(Call(node.op->fn, operands));
-    } else {
-      node.op->pointwise(node.params->get(), call);
-    }
-    return call;
+  // An input or a constant that is passed on needs a step of its own.
+  static Pw AsStep(Pw value) {
+    return value.arg().kind == PointwiseArg::kStep ? value : Call(Fn::kCopy, value);
   }
 
-  void Place(int id) {
-    const GraphNode& node = graph_.nodes[id];
-    const auto [steps, constants] = SizeOfNode(node);
-    Group fresh;
-    fresh.members = {id};
-    fresh.first = id;
-    fresh.steps = steps;
-    fresh.constants = constants;
-    for (GraphEntry e : node.inputs) fresh.inputs.insert(Key(e));
-    int mine = static_cast<int>(groups_.size());
-    groups_.push_back(std::move(fresh));
-    group_of_[id] = mine;
-    if (!Joins(id)) return;
-    for (GraphEntry e : node.inputs) {
-      const int other = group_of_[e.node];
-      if (other < 0 || other == mine || !Joins(e.node)) continue;
-      if (!(SpaceOf(e.node) == SpaceOf(id)) ||
-          graph_.nodes[e.node].backward != node.backward)
-        continue;
-      if (Fits(groups_[other], groups_[mine]) && !ReadsReduction(other, mine) &&
-          !ReadsReduction(mine, other) && !PathOutside(other, mine) &&
-          !PathOutside(mine, other)) {
-        Merge(other, mine);
-        mine = other;
-      }
-    }
+  // The next output of the program.
+  GraphEntry Return(Pw value) {
+    program_.outputs[program_.num_outputs] = value.arg();
+    return {static_cast<int>(out_.size()), program_.num_outputs++};
   }
 
-  // A reduction ends the group that makes what it reduces.
-  void PlaceReduction(int id) {
-    const GraphNode& node = graph_.nodes[id];
-    if (node.is_input() || !node.op->reduce || node.inputs.size() != 1) return;
-    const GraphEntry x = node.inputs[0];
-    const int group = group_of_[x.node];
-    if (group < 0 || !Joins(x.node) || graph_.spec(x).shape.size() == 0 ||
-        graph_.nodes[x.node].backward != node.backward)
-      return;
-    Group& g = groups_[group];
-    if (g.reduction >= 0 || g.steps + kStepsOfReduction > kMaxSteps ||
-        g.constants + kConstantsOfReduction > kMaxConstants ||
-        static_cast<int>(g.members.size()) >= kMaxOutputs)
-      return;
-    g.reduction = id;
-    g.steps += kStepsOfReduction;
-    g.constants += kConstantsOfReduction;
-    group_of_[id] = group;
-  }
-
-  // Whether a member of `to` reads what the group `from` reduces: it is there only when
-  // all of the group has run.
-  bool ReadsReduction(int from, int to) const {
-    if (groups_[from].reduction < 0) return false;
-    for (int id : groups_[to].members) {
-      for (GraphEntry e : graph_.nodes[id].inputs)
-        if (e.node == groups_[from].reduction) return true;
-    }
-    return false;
-  }
-
-  bool Fits(const Group& a, const Group& b) const {
-    if (a.reduction >= 0 && b.reduction >= 0) return false;
-    if (a.steps + b.steps > kMaxSteps || a.constants + b.constants > kMaxConstants)
-      return false;
-    if (a.members.size() + b.members.size() > static_cast<size_t>(kMaxOutputs))
-      return false;
-    size_t inputs = a.inputs.size();
-    for (int64_t key : b.inputs) inputs += !a.inputs.contains(key);
-    return inputs <= static_cast<size_t>(kMaxInputs);
-  }
-
-  // Whether a member of `to` depends on one of `from` through a node of neither.
-  bool PathOutside(int from, int to) const {
-    const int first = groups_[from].first;
-    std::vector<int> stack;
-    std::unordered_set<int> seen;
-    bool found = false;
-    const auto push_inputs = [&](int id) {
-      for (GraphEntry e : graph_.nodes[id].inputs) {
-        const int group = group_of_[e.node];
-        if (group == from) {
-          if (group_of_[id] != to) found = true;
-          continue;
-        }
-        if (group == to || latest_[e.node] < first) continue;
-        if (seen.insert(e.node).second) stack.push_back(e.node);
-      }
-    };
-    for (int id : groups_[to].members) push_inputs(id);
-    while (!stack.empty() && !found) {
-      if (seen.size() > kSearchLimit) return true;
-      const int id = stack.back();
-      stack.pop_back();
-      const int group = group_of_[id];
-      if (group < 0) {
-        push_inputs(id);
+  void AddOutputs(int id) {
+    const GraphNode& from = graph_.nodes[id];
+    for (int i = 0; i < static_cast<int>(from.outputs.size()); ++i) {
+      if (!wanted_[id][i]) {
+        moved_[id].push_back({});
         continue;
       }
-      // It runs with its whole group.
-      for (int member : groups_[group].members) {
-        seen.insert(member);
-        push_inputs(member);
-      }
-    }
-    return found;
-  }
-
-  void Merge(int into, int from) {
-    Group& a = groups_[into];
-    Group& b = groups_[from];
-    for (int id : b.members) group_of_[id] = into;
-    if (b.reduction >= 0) {
-      a.reduction = b.reduction;
-      group_of_[b.reduction] = into;
-    }
-    a.members.insert(a.members.end(), b.members.begin(), b.members.end());
-    std::sort(a.members.begin(), a.members.end());
-    a.first = a.members.front();
-    a.steps += b.steps;
-    a.constants += b.constants;
-    a.inputs.insert(b.inputs.begin(), b.inputs.end());
-    RaiseLatest(a);
-    for (int id : a.members) {
-      for (int i = 0; i < static_cast<int>(graph_.nodes[id].outputs.size()); ++i)
-        a.inputs.erase(Key({id, i}));
-    }
-    b = Group();
-  }
-
-  // After a merge: the group and all that waits for it wait for its last member.
-  void RaiseLatest(const Group& group) {
-    const int last = group.members.back();
-    std::vector<int> stack;
-    const auto raise = [&](int id) {
-      if (latest_[id] >= last) return;
-      latest_[id] = last;
-      stack.push_back(id);
-    };
-    const auto raise_group = [&](const Group& g) {
-      for (int id : g.members) raise(id);
-      if (g.reduction >= 0) raise(g.reduction);
-    };
-    raise_group(group);
-    stack.push_back(last);
-    while (!stack.empty()) {
-      const int id = stack.back();
-      stack.pop_back();
-      for (int user : users_[id]) {
-        if (user > last) break;  // not visited yet
-        raise(user);
-        if (group_of_[user] >= 0) raise_group(groups_[group_of_[user]]);
-      }
+      moved_[id].push_back(Return(AsStep(*Find({id, i}))));
+      node_.outputs.push_back(from.outputs[i]);
     }
   }
 
-  // ------------------------------------------------------------ the new graph
-
-  // Where each value of the old graph is in the new one.
-  Graph Emit() {
-    MarkWanted();
-    std::vector<std::vector<GraphEntry>> moved(graph_.size());
-    Graph out;
-    for (int id : Units()) {
-      const int group = group_of_[id];
-      if (group >= 0) {
-        EmitGroup(groups_[group], moved, out);
-        continue;
-      }
-      GraphNode node = graph_.nodes[id];
-      for (GraphEntry& e : node.inputs) e = moved[e.node][e.index];
-      const int place = static_cast<int>(out.size());
-      for (int i = 0; i < static_cast<int>(node.outputs.size()); ++i)
-        moved[id].push_back({place, i});
-      out.Add(std::move(node));
+  // Only a node that is alone has updates: its inputs are the group's.
+  void AddUpdates() {
+    for (const PwCall::InputUpdate& update : updates_) {
+      Return(AsStep(Cast(update.value, program_.inputs[update.input])));
+      fused_.updates.push_back(update.input);
+      node_.mutates.push_back(update.input);
     }
-    for (int id : graph_.inputs) out.inputs.push_back(moved[id][0].node);
-    for (GraphEntry e : graph_.outputs) out.outputs.push_back(moved[e.node][e.index]);
-    return out;
   }
 
-  void MarkWanted() {
-    wanted_.resize(graph_.size());
-    for (size_t id = 0; id < graph_.size(); ++id)
-      wanted_[id].assign(graph_.nodes[id].outputs.size(), false);
-    for (size_t id = 0; id < graph_.size(); ++id) {
-      for (GraphEntry e : graph_.nodes[id].inputs) {
-        if (group_of_[e.node] < 0 || group_of_[e.node] != group_of_[id])
-          wanted_[e.node][e.index] = true;
-      }
-    }
-    for (GraphEntry e : graph_.outputs) wanted_[e.node][e.index] = true;
-  }
-
-  // One node of each unit (a group, or a node alone), each after what it reads.
-  std::vector<int> Units() const {
-    std::vector<int> order;
-    std::vector<char> state(graph_.size(), 0);  // 1: entered, 2: done
-    std::vector<int> stack;
-    const auto unit = [&](int id) {
-      return group_of_[id] < 0 ? id : groups_[group_of_[id]].members.back();
-    };
-    for (size_t start = 0; start < graph_.size(); ++start) {
-      // A group's turn comes where its last member stands.
-      if (unit(static_cast<int>(start)) != static_cast<int>(start)) continue;
-      stack.push_back(static_cast<int>(start));
-      while (!stack.empty()) {
-        const int id = stack.back();
-        if (state[id] == 2) {
-          stack.pop_back();
-          continue;
-        }
-        if (state[id] == 1) {
-          state[id] = 2;
-          order.push_back(id);
-          stack.pop_back();
-          continue;
-        }
-        state[id] = 1;
-        const auto visit = [&](int member) {
-          for (GraphEntry e : graph_.nodes[member].inputs) {
-            const int u = unit(e.node);
-            if (u == id || state[u] == 2) continue;
-            Check(state[u] == 0, ErrorKind::kRuntime, "fuse: ", graph_.nodes[u].name,
-                  " and ", graph_.nodes[id].name,
-                  " wait for each other, a fault of Plait; an order was expected");
-            stack.push_back(u);
-          }
-        };
-        if (group_of_[id] < 0) {
-          visit(id);
-        } else {
-          for (int member : groups_[group_of_[id]].members) visit(member);
-        }
-      }
-    }
-    return order;
-  }
-
-  void EmitGroup(const Group& group, std::vector<std::vector<GraphEntry>>& moved,
-                 Graph& out) const {
-    FusedParams fused;
-    PointwiseProgram& p = fused.program;
-    GraphNode node;
-    node.op = &FusedOp();
-    std::vector<std::pair<GraphEntry, Pw>> values;  // known in this program
-    std::vector<PwCall::InputUpdate> updates;
-    const auto find = [&](GraphEntry e) -> const Pw* {
-      for (const auto& [entry, value] : values)
-        if (entry == e) return &value;
-      return nullptr;
-    };
-    for (int id : group.members) {
-      const GraphNode& from = graph_.nodes[id];
-      SmallVector<Pw, 4> operands;
-      for (GraphEntry e : from.inputs) {
-        if (const Pw* known = find(e)) {
-          operands.push_back(*known);
-          continue;
-        }
-        const DType dtype = graph_.spec(e).dtype;
-        const Pw input(&p, {PointwiseArg::kInput, p.num_inputs}, dtype);
-        p.inputs[p.num_inputs++] = dtype;
-        node.inputs.push_back(moved[e.node][e.index]);
-        values.push_back({e, input});
-        operands.push_back(input);
-      }
-      const PwCall call = Append(from, operands);
-      for (int i = 0; i < static_cast<int>(call.outputs.size()); ++i)
-        values.push_back({{id, i}, call.outputs[i]});
-      updates.insert(updates.end(), call.updates.begin(), call.updates.end());
-      node.backward = from.backward;
-      node.recompute |= from.recompute;
-      node.name += (node.name.empty() ? "" : "+") + from.name;
-      if (node.group.empty()) node.group = from.group;
-    }
-    Shape common = out.spec(node.inputs[0]).shape;
-    for (GraphEntry e : node.inputs)
-      common = Broadcast(common, out.spec(e).shape, "_fused");
-    const Shape& space = SpaceOf(group.members[0]);
-    if (!(common == space) || group.reduction >= 0) fused.space = space;
-    const int place = static_cast<int>(out.size());
-    for (int id : group.members) {
-      const GraphNode& from = graph_.nodes[id];
-      for (int i = 0; i < static_cast<int>(from.outputs.size()); ++i) {
-        if (!wanted_[id][i]) {
-          moved[id].push_back({});
-          continue;
-        }
-        Pw value = *find({id, i});
-        // An input or a constant that is passed on needs a step of its own.
-        if (value.arg().kind != PointwiseArg::kStep) value = Call(Fn::kCopy, value);
-        moved[id].push_back({place, p.num_outputs});
-        p.outputs[p.num_outputs++] = value.arg();
-        node.outputs.push_back(from.outputs[i]);
-      }
-    }
-    // Only a node that is alone has updates: its inputs are the group's.
-    for (const PwCall::InputUpdate& update : updates) {
-      Pw value = Cast(update.value, p.inputs[update.input]);
-      if (value.arg().kind != PointwiseArg::kStep) value = Call(Fn::kCopy, value);
-      p.outputs[p.num_outputs++] = value.arg();
-      fused.updates.push_back(update.input);
-      node.mutates.push_back(update.input);
-    }
-    if (group.reduction >= 0) {
-      const GraphNode& from = graph_.nodes[group.reduction];
-      Pw x = *find(from.inputs[0]);
-      if (x.arg().kind != PointwiseArg::kStep) x = Call(Fn::kCopy, x);
-      fused.reduction = PointwiseReduction{.dtype = from.outputs[0].dtype};
-      const Pw y = from.op->reduce(from.params->get(), x, space, *fused.reduction);
-      moved[group.reduction].push_back({place, p.num_outputs});
-      p.outputs[p.num_outputs++] = y.arg();
-      node.outputs.push_back(from.outputs[0]);
-      node.name += "+" + from.name;
-    }
-    PruneProgram(p);
-    node.params = MakeParams(std::move(fused));
-    out.Add(std::move(node));
+  void AddReduction(int id, const Shape& space) {
+    const GraphNode& from = graph_.nodes[id];
+    const Pw x = AsStep(*Find(from.inputs[0]));
+    fused_.reduction = PointwiseReduction{.dtype = from.outputs[0].dtype};
+    moved_[id].push_back(
+        Return(from.op->reduce(from.params->get(), x, space, *fused_.reduction)));
+    node_.outputs.push_back(from.outputs[0]);
+    node_.name += "+" + from.name;
   }
 
   const Graph& graph_;
-  const bool join_;
-  std::vector<Group> groups_;
-  std::vector<int> group_of_;
-  // The last member, in order, of all units that the node's unit waits for or is.
-  std::vector<int> latest_;
-  std::vector<std::vector<int>> users_;
-  std::vector<std::vector<bool>> wanted_;
+  const Wanted& wanted_;
+  Moved& moved_;
+  Graph& out_;
+  FusedParams fused_;
+  PointwiseProgram& program_ = fused_.program;
+  GraphNode node_;
+  std::vector<std::pair<GraphEntry, Pw>> values_;  // known in this program
+  std::vector<PwCall::InputUpdate> updates_;
 };
+
+Wanted FindWanted(const Graph& graph, const FusionGroups& groups) {
+  Wanted wanted(graph.size());
+  for (size_t id = 0; id < graph.size(); ++id)
+    wanted[id].assign(graph.nodes[id].outputs.size(), false);
+  for (size_t id = 0; id < graph.size(); ++id) {
+    for (GraphEntry e : graph.nodes[id].inputs) {
+      if (groups.of[e.node] < 0 || groups.of[e.node] != groups.of[id])
+        wanted[e.node][e.index] = true;
+    }
+  }
+  for (GraphEntry e : graph.outputs) wanted[e.node][e.index] = true;
+  return wanted;
+}
+
+// One node of each unit, its last, each after what the unit reads.
+std::vector<int> OrderOfUnits(const Graph& graph, const FusionGroups& groups) {
+  enum State : uint8_t { kUnseen, kEntered, kDone };
+  std::vector<int> order, stack;
+  std::vector<State> state(graph.size(), kUnseen);
+  const auto unit = [&](int id) {
+    return groups.of[id] < 0 ? id : groups.groups[groups.of[id]].members.back();
+  };
+  const auto visit_inputs = [&](int member, int of) {
+    for (GraphEntry e : graph.nodes[member].inputs) {
+      const int u = unit(e.node);
+      if (u == of || state[u] == kDone) continue;
+      Check(state[u] == kUnseen, ErrorKind::kRuntime, "fuse: ", graph.nodes[u].name,
+            " and ", graph.nodes[of].name,
+            " wait for each other, a fault of Plait; an order was expected");
+      stack.push_back(u);
+    }
+  };
+  for (int start = 0; start < static_cast<int>(graph.size()); ++start) {
+    // A group's turn comes where its last member stands.
+    if (unit(start) != start) continue;
+    stack.push_back(start);
+    while (!stack.empty()) {
+      const int id = stack.back();
+      if (state[id] == kUnseen) {
+        state[id] = kEntered;
+        if (groups.of[id] < 0) {
+          visit_inputs(id, id);
+        } else {
+          for (int m : groups.groups[groups.of[id]].members) visit_inputs(m, id);
+        }
+        continue;
+      }
+      if (state[id] == kEntered) order.push_back(id);
+      state[id] = kDone;
+      stack.pop_back();
+    }
+  }
+  return order;
+}
+
+// A node that stays as it is.
+void Copy(const Graph& graph, int id, Moved& moved, Graph& out) {
+  GraphNode node = graph.nodes[id];
+  for (GraphEntry& e : node.inputs) e = moved[e.node][e.index];
+  const int place = static_cast<int>(out.size());
+  for (int i = 0; i < static_cast<int>(node.outputs.size()); ++i)
+    moved[id].push_back({place, i});
+  out.Add(std::move(node));
+}
 
 }  // namespace
 
 Graph Fuse(const Graph& graph, bool join) {
-  return Fusion(graph, join).Run();
+  const FusionGroups groups = FindFusionGroups(graph, join);
+  const Wanted wanted = FindWanted(graph, groups);
+  Moved moved(graph.size());
+  Graph out;
+  for (int id : OrderOfUnits(graph, groups)) {
+    if (groups.of[id] < 0) {
+      Copy(graph, id, moved, out);
+    } else {
+      GroupProgram(graph, wanted, moved, out).Emit(groups.groups[groups.of[id]]);
+    }
+  }
+  for (int id : graph.inputs) out.inputs.push_back(moved[id][0].node);
+  for (GraphEntry e : graph.outputs) out.outputs.push_back(moved[e.node][e.index]);
+  return out;
 }
 
 }  // namespace plait

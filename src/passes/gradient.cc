@@ -106,15 +106,13 @@ class GradientPass {
     for (GraphEntry e : inputs) ins.push_back(Value(tracer_.Placeholder(e)));
     for (int i = 0; i < static_cast<int>(out_specs.size()); ++i)
       outs.push_back(Value(tracer_.Placeholder({id, i})));
-    GradArgs args;
-    args.inputs = ins;
-    args.outputs = outs;
-    args.head_gradients = douts;
-    args.input_specs = in_specs;
-    args.output_specs = out_specs;
-    args.wanted = wanted;
-    args.training = request_.training;
-    Values dx = op.gradient(params->get(), args);
+    Values dx = op.gradient(params->get(), {.inputs = ins,
+                                            .outputs = outs,
+                                            .head_gradients = douts,
+                                            .input_specs = in_specs,
+                                            .output_specs = out_specs,
+                                            .wanted = wanted,
+                                            .training = request_.training});
     if (request_.partials) Record(id, in_specs, dx);
     for (size_t i = 0; i < inputs.size() && i < dx.size(); ++i) {
       if (needed_[inputs[i].node] && dx[i]) Accumulate(inputs[i], std::move(dx[i]));

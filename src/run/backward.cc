@@ -207,15 +207,13 @@ class BackwardPass {
         outputs.push_back(node->outputs[i] ? Value(node->outputs[i]) : Value());
       }
     }
-    GradArgs args;
-    args.inputs = inputs;
-    args.outputs = outputs;
-    args.head_gradients = douts;
-    args.input_specs = node->input_specs;
-    args.output_specs = node->output_specs;
-    args.wanted = wanted;
-    args.training = node->training;
-    return op.gradient(node->params->get(), args);
+    return op.gradient(node->params->get(), {.inputs = inputs,
+                                             .outputs = outputs,
+                                             .head_gradients = douts,
+                                             .input_specs = node->input_specs,
+                                             .output_specs = node->output_specs,
+                                             .wanted = wanted,
+                                             .training = node->training});
   }
 
   // Where a leaf's gradient goes, if this is all of it.
