@@ -22,8 +22,9 @@ import sys
 import threading
 import time
 
-MARK = "\x1eplait-run ended "  # a line of a rank's supervisor, not of the script
-FAULT = "\x1eplait-run fault "
+# What a rank's supervisor says, within the output of the script: also within a line,
+# since a script may write one in pieces.
+NOTE = re.compile("\x1eplait-run (ended|fault) ([^\x1e]*)\x1e\n$")
 PIPE = "PLAIT_RUN_PIPE"  # where a rank says that another is lost
 FORWARDED = ("PLAIT_", "MXNET_", "OMP_", "DMLC_", "PYTHON", "LD_LIBRARY_PATH", "PATH")
 HIDDEN = re.compile(
@@ -158,10 +159,16 @@ def die_with(parent):
         os._exit(1)
 
 
+def note(what, text):
+    """Tells plait-run something, in one piece."""
+    text = str(text).rstrip().replace("\x1e", " ")
+    os.write(1, f"\x1eplait-run {what} {text}\x1e\n".encode())
+
+
 def pass_on(pipe):
     """Tells plait-run what this rank says of the job."""
     for text in pipe:
-        print(f"{FAULT}{text.rstrip()}", flush=True)
+        note("fault", text)
 
 
 def supervise(command, threads, bind):
@@ -177,11 +184,13 @@ def supervise(command, threads, bind):
     )
     os.close(write)
     pipe = os.fdopen(read, errors="replace")
-    threading.Thread(target=pass_on, args=(pipe,), daemon=True).start()
+    passing = threading.Thread(target=pass_on, args=(pipe,), daemon=True)
+    passing.start()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, lambda n, _: script.send_signal(n))
     status = script.wait()
-    print(f"{MARK}{status}", flush=True)
+    passing.join(1)  # what it said last; a process that it has left may hold the pipe
+    note("ended", status)
     # mpirun with --enable-recovery makes nothing of it; plait-run reads the line.
     return 0
 
@@ -208,25 +217,33 @@ class Output:
             if own and not HIDDEN.match(own.rstrip("\n")):
                 self.write(None, own, to)
             for rank, text in zip(map(int, pieces[::2]), pieces[1::2]):
-                begun[rank] = begun.get(rank, "") + text
-                if begun[rank].endswith("\n"):
-                    self.take(rank, begun.pop(rank), to)
+                text = self.take_note(rank, begun.pop(rank, "") + text, to)
+                if text.endswith("\n"):
+                    self.show(rank, text, to)
+                elif text:
+                    begun[rank] = text
         for rank, text in begun.items():
-            self.take(rank, text + "\n", to)
+            self.show(rank, text + "\n", to)
 
-    def take(self, rank, line, to):
-        text, mark, status = line.partition(MARK)
-        if not mark:
-            text, fault, why = line.partition(FAULT)
-            if fault:
-                self.lose(why.rstrip("\n"), to)
-        if HIDDEN.match(line.rstrip("\n")):
-            return
-        if text:
-            self.write(rank, text if text.endswith("\n") else text + "\n", to)
-        if mark:
-            with self.lock:
-                self.ended[rank] = int(status)
+    def take_note(self, rank, text, to):
+        """The text without the supervisor's note at its end."""
+        found = NOTE.search(text)
+        if found is None:
+            return text
+        what, said = found.groups()
+        before = text[: found.start()]
+        if what == "fault":
+            self.lose(said, to)
+            return before
+        if before:
+            self.show(rank, before + "\n", to)
+        with self.lock:
+            self.ended[rank] = int(said)
+        return ""
+
+    def show(self, rank, line, to):
+        if not HIDDEN.match(line.rstrip("\n")):
+            self.write(rank, line, to)
 
     def lose(self, why, to):
         with self.lock:

@@ -46,6 +46,24 @@ def test_output_is_marked_and_whole(script):
 
 
 @needs_mpi
+def test_lines_stay_whole_while_the_launcher_is_told_of_a_fault(script):
+    """Python writes a line in pieces, and the news go the same way."""
+    told = script(
+        "for i in range(300):\n"
+        "    os.write(int(os.environ['PLAIT_RUN_PIPE']), b'rank 9: lost\\n')\n"
+        "    print('the line', i, 'is whole')\n"
+    )
+    result = plait_run(2, told, PYTHONUNBUFFERED="1")
+    assert result.status == 0, result.text
+    for rank in range(2):
+        lines = result.lines(rank)[-300:]
+        lines[0] = lines[0].removeprefix("ab")
+        assert lines == [f"the line {i} is whole" for i in range(300)]
+    assert result.text.count("plait-run: rank 9: lost") == 1
+    assert "\x1e" not in result.text
+
+
+@needs_mpi
 def test_words_of_launch_py_are_understood(script):
     options = ["-s", "2", "--launcher", "local", "--env-worker", "COLOUR:blue"]
     result = plait_run(2, sys.executable, script(""), options=options)
