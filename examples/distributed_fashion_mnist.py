@@ -1,8 +1,9 @@
 """Trains on Fashion-MNIST with several processes: plait-run -n 2 this file.
 
 Each rank takes its part of every batch, so that the steps, and with them the accuracy,
-are those of one process. After each epoch rank 0 leaves a checkpoint in --out, from
-which `plait-run --restarts 1` goes on when a rank was lost.
+are those of one process. After each epoch there is a checkpoint in --out, from which
+`plait-run --restarts 1` goes on when a rank was lost, and so does a second run that is
+asked for more --epochs.
 """
 
 import argparse
@@ -47,18 +48,10 @@ def accuracy(net, images, labels):
     return dist.allreduce_metric(metric).get()[1]
 
 
-def save(net, out, epoch):
-    """Written beside the last one and then put in its place: always a whole file."""
+def say(*words):
+    """Once for all ranks."""
     if dist.rank() == 0:
-        net.save_parameters(str(out / "next.params"))
-        (out / "next.params").rename(out / f"epoch-{epoch}.params")
-    dist.barrier()
-
-
-def last_checkpoint(out):
-    """The number of epochs that are done, and their file."""
-    found = {int(p.stem.split("-")[1]): p for p in out.glob("epoch-*.params")}
-    return max(found.items(), default=(0, None))
+        print(*words, flush=True)
 
 
 def main():
@@ -69,23 +62,25 @@ def main():
     parser.add_argument("--kvstore", default="dist_sync")
     parser.add_argument("--images", default=60000, type=int, help="to train on")
     args = parser.parse_args()
-    args.out.mkdir(parents=True, exist_ok=True)
-
     (images, labels), (test_images, test_labels) = load(args.data)
     images, labels = images[: args.images], labels[: args.images]
+    if len(images) < BATCH:
+        sys.exit(f"--images {args.images}: at least one batch of {BATCH} is needed")
     mx.random.seed(1)
     net = build()
     net.initialize(mx.init.Xavier())
     net(mx.nd.array(images[:1]))  # the shapes are known from here on
     net.hybridize()
-    done, file = last_checkpoint(args.out)
-    if file:
-        net.load_parameters(str(file))
     dist.broadcast_parameters(net.collect_params())
     trainer = gluon.Trainer(
         net.collect_params(), "sgd", {"learning_rate": 0.1}, kvstore=args.kvstore
     )
     softmax_loss = gluon.loss.SoftmaxCrossEntropyLoss()
+    say(f"{dist.size()} ranks, {args.kvstore}, {len(images)} images")
+    found = dist.load_checkpoint(args.out, net, trainer)
+    done = found["step"] if found else 0
+    if found:
+        say(f"{args.out} has the checkpoint of epoch {done}, so training goes on there")
 
     start = time.time()
     for epoch in range(done + 1, args.epochs + 1):
@@ -96,11 +91,11 @@ def main():
             loss.backward()
             trainer.step(BATCH)
         score = accuracy(net, test_images, test_labels)
-        save(net, args.out, epoch)
-        if dist.rank() == 0:
-            seconds = time.time() - start
-            print(f"epoch {epoch}: test accuracy {score:.2%}, {seconds:.0f} s")
-            sys.stdout.flush()
+        dist.save_checkpoint(args.out, epoch, net, trainer)
+        seconds = time.time() - start
+        say(f"epoch {epoch}: test accuracy {score:.2%}, {seconds:.0f} s")
+    if done >= args.epochs:
+        say(f"all {args.epochs} epochs are done: ask for more, or for another --out")
 
 
 if __name__ == "__main__":
