@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <plait/plait.hpp>
 
+#include "base/test_file.h"
+
 namespace plait {
 namespace {
 
@@ -88,7 +90,7 @@ TEST(UserApi, TrainsSavesAndPredicts) {
     executor->Backward({});
     Step(adam, *executor);
   }
-  const std::string path = testing::TempDir() + "user_api.params";
+  const std::string path = TestFile("params");
   SaveParams(path, ParametersOf(*executor));
 
   auto predictor =

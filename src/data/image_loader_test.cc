@@ -3,7 +3,6 @@
 #include "data/image_loader.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -11,6 +10,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "base/test_file.h"
 #include "data/record_writer.h"
 
 namespace plait::data {
@@ -18,10 +18,7 @@ namespace {
 
 class ImageLoaderTest : public ::testing::Test {
  protected:
-  ImageLoaderTest() {
-    path_ =
-        ::testing::TempDir() + "plait_loader_" + std::to_string(::getpid()) + ".rec";
-  }
+  ImageLoaderTest() { path_ = TestFile("images.rec"); }
   ~ImageLoaderTest() override { std::remove(path_.c_str()); }
 
   void SetUp() override {

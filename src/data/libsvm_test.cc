@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/test_file.h"
 
 namespace plait {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 class LibSvm : public testing::Test {
  protected:
   void Write(const std::string& text) {
-    path_ = testing::TempDir() + "libsvm_test_" + std::to_string(++count_) + ".txt";
+    path_ = TestFile("rows.txt");
     std::ofstream(path_, std::ios::binary) << text;
   }
   ~LibSvm() override { std::remove(path_.c_str()); }
@@ -31,7 +32,6 @@ class LibSvm : public testing::Test {
   }
 
   std::string path_;
-  int count_ = 0;
 };
 
 TEST_F(LibSvm, ReadsLabelsAndPairs) {

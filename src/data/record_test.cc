@@ -9,6 +9,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "base/test_file.h"
 #include "data/record_index.h"
 #include "data/record_reader.h"
 #include "data/record_writer.h"
@@ -18,10 +19,7 @@ namespace {
 
 class RecordTest : public ::testing::Test {
  protected:
-  RecordTest() {
-    path_ = ::testing::TempDir() + "plait_record_" + std::to_string(::getpid()) + "_" +
-            ::testing::UnitTest::GetInstance()->current_test_info()->name() + ".rec";
-  }
+  RecordTest() { path_ = TestFile("records.rec"); }
   ~RecordTest() override { std::remove(path_.c_str()); }
 
   void WriteRecords(const std::vector<std::string>& records,

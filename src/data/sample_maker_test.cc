@@ -4,7 +4,6 @@
 #include "data/sample_maker.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <cstring>
@@ -12,6 +11,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "base/test_file.h"
 #include "data/detection.h"
 
 namespace plait::data {
@@ -84,8 +84,7 @@ TEST(SampleMaker, WrongOptionsAreErrors) {
 // Random steps on damaged files give batches or errors.
 TEST(SampleMaker, FuzzedFilesGiveBatchesOrErrors) {
   if (!image::HasCodec("JPEG") || !image::HasCodec("PNG")) GTEST_SKIP();
-  const std::string path =
-      ::testing::TempDir() + "plait_sample_" + std::to_string(::getpid());
+  const std::string path = TestFile("image");
   std::mt19937 random(5);
   const auto draw = [&](int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(random);

@@ -46,7 +46,7 @@ class Exchange {
   // `comm` must outlive it.
   explicit Exchange(Communicator& comm);
   // Finishes what was begun, tells the others that this program ends, and waits until
-  // all have said so.
+  // all have said so. The operations that it made must have ended.
   ~Exchange();
   // The same; what is asked of it later fails.
   void Close();

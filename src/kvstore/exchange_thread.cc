@@ -87,13 +87,16 @@ void ExchangeThread::Stop() {
   const ScopedBlocking blocking;
   thread_.join();
   std::vector<std::function<void()>> late;
+  const bool sound = fault_.empty();
   {
     const std::lock_guard lock(mutex_);
     stopped_ = true;
-    if (fault_.empty()) fault_ = "the program ends";
+    if (sound) fault_ = "the program ends";
     late.swap(posted_);
   }
-  for (const auto& f : late) f();  // they fail
+  // What an operation had not begun to send by now fails, and what waits for it.
+  for (const auto& f : late) f();
+  if (sound) requests_.Broken(fault_);
 }
 
 void ExchangeThread::Post(std::function<void()> f) {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
 #include <random>
 
 #include "kvstore/array_work.h"
@@ -182,6 +183,31 @@ TEST(RowStore, AnUpdaterThatFailsFailsTheRoundOnAll) {
       exchange.Barrier();
     });
   }
+}
+
+// A push whose values come late, in a program that ends: an error, and not a wait for
+// ever.
+TEST(RowStore, WhatWasNotSentWhenTheProgramEndsFails) {
+  InRanks(2, [](Exchange& exchange) {
+    RowStore store(exchange, Consistency::kSequential);
+    const Key key(int64_t{3});
+    const NDArray stored = ToDense(RowSparse({{1, 2}}));
+    exchange.Barrier();
+    store.Adopt(key, stored);
+    const NDArray value = RowSparse({{1, 1}, {kRows - 1, 1}});
+    std::promise<void> closed;
+    auto slow =
+        MakeOperation("slow", [gate = closed.get_future().share()] { gate.wait(); });
+    slow->lane = Lane::kCallback;
+    Var* const written = &PartsOf(value).data.var();
+    Engine::Get().Push(std::move(slow), {}, {&written, 1});
+    store.Push(key, value, true, 0);
+    exchange.Barrier();
+    exchange.Close();
+    closed.set_value();
+    const std::string error = ErrorOf([&] { stored.WaitToRead(); });
+    EXPECT_NE(error.find("the key 3"), std::string::npos) << error;
+  });
 }
 
 TEST(RowStore, KeysMustBeEqual) {

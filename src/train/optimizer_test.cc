@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/test_file.h"
 #include "ndarray/array_file.h"
 #include "run/testing.h"
 
@@ -83,8 +84,7 @@ TEST(Optimizer, ScheduleFollowsTheHighestCount) {
 }
 
 TEST(Updater, GoesOnFromAFileAsIfNothingHadHappened) {
-  const std::string path =
-      (std::filesystem::temp_directory_path() / "plait_updater_test.states").string();
+  const std::string path = TestFile("states");
   for (const char* rule : {"sgd", "adam", "nag", "rmsprop", "dcasgd", "sgd_mom"}) {
     const bool momentum = std::string(rule) == "sgd_mom";
     Attributes attrs{{"learning_rate", {0.1}}};
@@ -111,8 +111,7 @@ TEST(Updater, GoesOnFromAFileAsIfNothingHadHappened) {
 }
 
 TEST(Updater, RefusesFilesThatAreNoStates) {
-  const std::string path =
-      (std::filesystem::temp_directory_path() / "plait_updater_bad.states").string();
+  const std::string path = TestFile("states");
   Updater updater = NewUpdater("adam");
   Problem problem;
   problem.Step(updater);
