@@ -6,9 +6,9 @@
 #   make sanitize   the C++ tests under the address, undefined and thread sanitizers
 #   make wheel      `pip install .` in an empty environment, and a run of it
 #   make check      format, lint, the order of the rooms, sizes
-#   make bench      speed and memory beside PyTorch, ONNX Runtime and MXNet: two rounds,
-#                   up to an hour; ROWS="AlexNet 'ResNet-50 training'" chooses rows by
-#                   parts of their names
+#   make bench      speed and memory beside PyTorch, ONNX Runtime, OpenVINO and MXNet:
+#                   three rounds, an hour and a half; ROWS="AlexNet 'ResNet-50
+#                   training'" chooses rows by parts of their names
 #   make bench-data the same of records, images and batches alone: about ten minutes
 #   make clean      remove what was built (.venv stays)
 #

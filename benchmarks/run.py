@@ -3,8 +3,9 @@
 Outputs are compared before any figure counts. Writes benchmarks/out/results.json and
 ratios.png. The columns: the median of the rounds with the least and the most, how many
 times better than the best peer Plait is, and how many times better it means to be.
-Small rows have one peer; whole networks have PyTorch, ONNX Runtime (prediction) and
-MXNet. A round of everything takes about 25 minutes, most of it MXNet's and PyTorch's.
+Small rows have one peer; whole networks have PyTorch, MXNet and, in prediction, ONNX
+Runtime and OpenVINO. A round of everything takes about 25 minutes, most of it MXNet's
+and PyTorch's.
 """
 
 import argparse
@@ -33,8 +34,10 @@ NET_SIDES = {
     "plait": (sys.executable, "net_gluon.py", "plait"),
     "torch": (TORCH, "net_torch.py", "torch"),
     "onnx": (TORCH, "net_onnx.py", "onnxruntime"),
+    "openvino": (TORCH, "net_openvino.py", "openvino"),
     "mxnet": (MXNET, "net_gluon.py", "mxnet"),
 }
+PREDICTORS = ("onnx", "openvino")  # sides that cannot train
 IMPORT = "import, beyond numpy"
 # Row: how many times better than its best peer, at least (None: no target).
 TARGETS = {
@@ -195,7 +198,7 @@ def measure_networks(results, peers, rows, rounds):
         for row in rows:
             for side in ("plait", *peers):
                 training = row in net_rows.ROWS and net_rows.ROWS[row].training
-                if side == "onnx" and training:
+                if side in PREDICTORS and training:
                     continue
                 if side == "mxnet" and row == net_rows.GROWTH:
                     continue  # it would take minutes
@@ -232,11 +235,10 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("rows", nargs="*", help="parts of row names; default: all")
     parser.add_argument(
-        "--peers", nargs="+", default=["torch", "onnx", "mxnet"],
-        choices=("torch", "onnx", "mxnet"),
+        "--peers", nargs="+", default=list(NET_SIDES)[1:], choices=list(NET_SIDES)[1:],
         help="of networks, those that are installed; other rows have the first",
     )  # fmt: skip
-    parser.add_argument("--rounds", default=2, type=int)
+    parser.add_argument("--rounds", default=3, type=int)
     parser.add_argument(
         "--keep", action="store_true", help="add to benchmarks/out/results.json"
     )
@@ -246,7 +248,7 @@ def arguments():
 def main():
     args = arguments()
     rows = [r for r in TARGETS if not args.rows or any(x in r for x in args.rows)]
-    first = next((x for x in args.peers if x != "onnx"), "torch")
+    first = next((x for x in args.peers if x not in PREDICTORS), "torch")
     subprocess.run([HERE / "setup_peers.sh", first], check=True)
     OUT.mkdir(exist_ok=True)
     results = Results(OUT / "results.json", args.keep)

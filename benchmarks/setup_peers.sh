@@ -2,9 +2,9 @@
 # Makes the environments of the peers that `make bench` compares with.
 #
 # usage: benchmarks/setup_peers.sh [torch|mxnet|photos]...
-# They lie in $PEERS (default ~/.cache/plait-peers): tv holds PyTorch and ONNX Runtime,
-# mx MXNet 1.9.1 with the OpenCV that its im2rec.py needs, photos the two photographs
-# that come with scikit-learn.
+# They lie in $PEERS (default ~/.cache/plait-peers): tv holds PyTorch, ONNX Runtime and
+# OpenVINO, mx MXNet 1.9.1 with the OpenCV that its im2rec.py needs, photos the two
+# photographs that come with scikit-learn.
 set -euo pipefail
 peers=${PEERS:-$HOME/.cache/plait-peers}
 mkdir -p "$peers"
@@ -20,8 +20,8 @@ for peer in "${@:-torch}"; do
     continue
   fi
   case $peer in
-    torch) dir=$peers/tv packages="torch torchvision numpy onnx onnxruntime"
-      modules="torch, torchvision, onnx, onnxruntime" ;;
+    torch) dir=$peers/tv packages="torch torchvision numpy onnx onnxruntime openvino"
+      modules="torch, torchvision, onnx, onnxruntime, openvino" ;;
     mxnet) dir=$peers/mx modules="mxnet, cv2"
       packages="mxnet==1.9.1 numpy==1.23.5 opencv-python-headless==4.10.0.84" ;;
     *) echo "setup_peers: '$peer' is not a peer; torch or mxnet was expected" >&2; exit 2 ;;
