@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "cpu/blocked.h"
 #include "cpu/blocked_conv.h"
+#include "cpu/blocked_parts.h"
 #include "cpu/conv_memory.h"
 #include "cpu/scratch.h"
 #include "cpu/winograd.h"
@@ -58,19 +59,14 @@ std::vector<Kind> Preferred(const ConvProblem& p, ConvPass pass) {
   return kinds;
 }
 
-int64_t Padded(int64_t channels) {
-  const int64_t block = ChannelBlock();
-  return (channels + block - 1) / block * block;
-}
-
 // The way that is the fastest here, on arrays of its own.
 size_t Measure(const ConvProblem& whole, ConvPass pass,
                std::span<const BlockedConv> ways) {
   ConvProblem p = whole;
   p.batch = MeasuredBatch(p);
-  const int64_t x_size = p.batch * Padded(p.in_channels) * p.InSize(),
-                y_size = p.batch * Padded(p.out_channels) * p.OutSize(),
-                w_size = p.out_channels * (p.in_channels / p.groups) * p.KernelSize();
+  const int64_t x_size = p.batch * FilledChannels(p.in_channels) * p.InSize(),
+                y_size = p.batch * FilledChannels(p.out_channels) * p.OutSize(),
+                w_size = p.WeightSize();
   int64_t packed_size = 0;
   for (const BlockedConv& how : ways) packed_size = std::max(packed_size, how.packed);
   const Scratch x(Scratch::Bytes<float>(x_size)), y(Scratch::Bytes<float>(y_size)),

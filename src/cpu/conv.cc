@@ -53,7 +53,7 @@ struct Sizes {
   explicit Sizes(const ConvProblem& p)
       : x(p.in_channels * p.InSize()),
         y(p.out_channels * p.OutSize()),
-        weight(p.out_channels * (p.in_channels / p.groups) * p.KernelSize()) {}
+        weight(p.WeightSize()) {}
   int64_t x, y;  // of one image
   int64_t weight;
 };
@@ -209,10 +209,7 @@ template <typename T>
 class WeightSum {
  public:
   WeightSum(const ConvProblem& p, T* weight, T* bias)
-      : n_(p.out_channels * (p.in_channels / p.groups) * p.KernelSize()),
-        channels_(p.out_channels),
-        weight_(weight),
-        bias_(bias) {}
+      : n_(p.WeightSize()), channels_(p.out_channels), weight_(weight), bias_(bias) {}
   T* weight(int64_t first) {
     if (first == 0) return weight_;
     if (part_.empty()) part_.resize(n_ + channels_);

@@ -34,6 +34,10 @@ struct ConvProblem {
   int64_t InSize() const { return in[0] * in[1] * in[2]; }
   int64_t OutSize() const { return Out(0) * Out(1) * Out(2); }
   int64_t KernelSize() const { return kernel[0] * kernel[1] * kernel[2]; }
+  // Elements of the weight.
+  int64_t WeightSize() const {
+    return out_channels * (in_channels / groups) * KernelSize();
+  }
   // Multiplications of one pass.
   double Work() const;
   bool operator==(const ConvProblem&) const = default;

@@ -140,7 +140,7 @@ size_t Measure(const ConvProblem& whole, ConvPass pass,
   p.batch = MeasuredBatch(p);
   const int64_t x_size = p.batch * p.in_channels * p.InSize(),
                 y_size = p.batch * p.out_channels * p.OutSize(),
-                w_size = p.out_channels * (p.in_channels / p.groups) * p.KernelSize();
+                w_size = p.WeightSize();
   const Scratch x(Scratch::Bytes<float>(x_size)), y(Scratch::Bytes<float>(y_size)),
       w(Scratch::Bytes<float>(w_size));
   std::fill_n(x.As<float>(), x_size, 0.5f);

@@ -227,19 +227,4 @@ void HalfPixelConv(const ConvProblem& p, ConvPass pass, const Bfloat16* x,
 }
 
 }  // namespace plait::cpu
-
-#else
-
-namespace plait::cpu {
-bool HasHalfPixelConv(const ConvProblem&, ConvPass) {
-  return false;
-}
-int64_t HalfPixelFilterSize(const ConvProblem&, ConvPass) {
-  return 0;
-}
-void PackHalfPixelFilters(const ConvProblem&, ConvPass, const Bfloat16*, Bfloat16*) {}
-void HalfPixelConv(const ConvProblem&, ConvPass, const Bfloat16*, const Bfloat16*,
-                   const HalfFinish<Bfloat16>&, const float*, Bfloat16*) {}
-}  // namespace plait::cpu
-
 #endif

@@ -330,15 +330,4 @@ void HalfWeightConv(const ConvProblem& p, bool plain_x, const Bfloat16* x,
 }
 
 }  // namespace plait::cpu
-
-#else
-
-namespace plait::cpu {
-bool HasHalfWeightConv(const ConvProblem&) {
-  return false;
-}
-void HalfWeightConv(const ConvProblem&, bool, const Bfloat16*, const Bfloat16*,
-                    Bfloat16*) {}
-}  // namespace plait::cpu
-
 #endif
