@@ -278,6 +278,22 @@ TEST(Gemm, Bfloat16MatricesGiveFloats) {
   }
 }
 
+TEST(Gemm, Bfloat16EqualsThePlainLoopInPanelsOfEverySize) {
+  for (const bool ta : {false, true}) {
+    for (const bool tb : {false, true}) {
+      for (const int64_t m : {9, 12, 25, 131}) {
+        for (const int64_t n : {9, 31, 32, 49, 300}) {
+          Expect<Bfloat16>({ta, tb, m, n, 33});
+          Expect<Bfloat16>({ta, tb, m, n, 64, 2, 1, 3}, 2);
+        }
+      }
+      // Sums in pieces.
+      Expect<Bfloat16>({ta, tb, 30, 45, 4097, 1, 1, 1});
+      Expect<Bfloat16>({ta, tb, 13, 300, 8200}, 2);
+    }
+  }
+}
+
 TEST(Gemm, DoesNothingForAnEmptyResult) {
   float c = 5;
   Gemm<float>(false, false, 0, 4, 4, 1, nullptr, 4, nullptr, 4, 0, &c, 4);

@@ -101,6 +101,15 @@ void Bits32(RandomStream stream, int64_t first, uint32_t* out, int64_t n) {
                    });
 }
 
+void Below(RandomStream stream, int64_t first, uint32_t limit, uint8_t* out,
+           int64_t n) {
+  FillBy<uint32_t>(stream, first, out, n,
+                   [limit](const char* bits, uint8_t* to, int64_t n) {
+                     for (int64_t i = 0; i < n; ++i)
+                       to[i] = Load<uint32_t>(bits, i) < limit ? 1 : 0;
+                   });
+}
+
 template <typename Bits, typename T>
 void Uniform(RandomStream stream, int64_t first, T* out, int64_t n) {
   FillBy<Bits>(stream, first, out, n, [](const char* bits, T* to, int64_t n) {
@@ -144,6 +153,7 @@ HWY_AFTER_NAMESPACE();
 namespace plait::cpu {
 
 HWY_EXPORT(Bits32);
+HWY_EXPORT(Below);
 HWY_EXPORT(UniformF32);
 HWY_EXPORT(UniformF64);
 HWY_EXPORT(NormalF32);
@@ -151,6 +161,10 @@ HWY_EXPORT(NormalF64);
 
 void FillUniformBits(RandomStream stream, int64_t first, uint32_t* out, int64_t n) {
   HWY_DYNAMIC_DISPATCH(Bits32)(stream, first, out, n);
+}
+void FillBelow(RandomStream stream, int64_t first, uint32_t limit, uint8_t* out,
+               int64_t n) {
+  HWY_DYNAMIC_DISPATCH(Below)(stream, first, limit, out, n);
 }
 void FillUniform(RandomStream stream, int64_t first, float* out, int64_t n) {
   HWY_DYNAMIC_DISPATCH(UniformF32)(stream, first, out, n);

@@ -19,6 +19,9 @@ namespace plait::cpu {
 // out[i] = number first + i of the call, for i < n. REQUIRES: 0 <= first.
 // Words of 32 bits; word w is word w % 4 of block w / 4 of Philox.
 void FillUniformBits(RandomStream stream, int64_t first, uint32_t* out, int64_t n);
+// 1 where that number is below the limit, else 0.
+void FillBelow(RandomStream stream, int64_t first, uint32_t limit, uint8_t* out,
+               int64_t n);
 // In [0, 1): multiples of 2^-24, or of 2^-53. Made of one word, or two.
 void FillUniform(RandomStream stream, int64_t first, float* out, int64_t n);
 void FillUniform(RandomStream stream, int64_t first, double* out, int64_t n);

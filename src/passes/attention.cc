@@ -2,12 +2,14 @@
 
 #include "passes/attention.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <unordered_map>
 
 #include "base/options.h"
 #include "passes/attention_graph.h"
+#include "passes/casts.h"
 #include "passes/infer.h"
 #include "passes/node_fields.h"
 #include "passes/simplify.h"
@@ -420,7 +422,15 @@ Graph FuseAttention(const Graph& graph, const std::vector<bool>& wanted) {
   static const bool disabled =
       (',' + GetOption(Option::kDisable) + ',').find(",attention,") !=
       std::string::npos;
-  return disabled ? graph : AttentionPass(graph, wanted).Run();
+  if (disabled) return graph;
+  // Mixed precision puts amp_multicast before products, also of equal dtypes.
+  const bool casts =
+      std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const GraphNode& node) {
+        return !node.is_input() && node.op->name == "amp_multicast";
+      });
+  if (!casts) return AttentionPass(graph, wanted).Run();
+  const Graph simple = Prune(SimplifyCasts(graph));
+  return AttentionPass(simple, wanted).Run();
 }
 
 }  // namespace plait

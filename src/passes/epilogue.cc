@@ -17,6 +17,18 @@ const OpDef* WithRelu(const GraphNode& node) {
   return nullptr;
 }
 
+// What a node becomes with a cast to float32 behind it.
+const OpDef* WithCast(const GraphNode& node) {
+  static const OpDef& wide = GetOp("_dot_float32");
+  if (node.is_input() || node.op->name != "dot") return nullptr;
+  return IsHalf(node.outputs[0].dtype) ? &wide : nullptr;
+}
+
+bool IsCastToFloat(const GraphNode& node) {
+  return (node.op->name == "Cast" || node.op->name == "amp_cast") &&
+         node.outputs[0].dtype == DType::kFloat32;
+}
+
 }  // namespace
 
 Graph JoinEpilogues(const Graph& graph) {
@@ -25,20 +37,23 @@ Graph JoinEpilogues(const Graph& graph) {
     for (GraphEntry e : node.inputs) ++readers[e.node];
   }
   for (GraphEntry e : graph.outputs) ++readers[e.node];
-  const auto joins = [&](const GraphNode& relu) {
-    if (relu.is_input() || !IsRelu(relu)) return false;
-    const GraphNode& from = graph.nodes[relu.inputs[0].node];
-    return WithRelu(from) != nullptr && from.backward == relu.backward &&
-           readers[relu.inputs[0].node] == 1;
+  // The operator that does the work of a node and of the one before it, or null.
+  const auto joined = [&](const GraphNode& last) -> const OpDef* {
+    if (last.is_input() || last.inputs.empty()) return nullptr;
+    const GraphNode& from = graph.nodes[last.inputs[0].node];
+    if (readers[last.inputs[0].node] != 1 || from.backward != last.backward)
+      return nullptr;
+    if (IsRelu(last)) return WithRelu(from);
+    return IsCastToFloat(last) ? WithCast(from) : nullptr;
   };
   Graph out;
   std::vector<int> moved(graph.size(), -1);
   for (size_t id = 0; id < graph.size(); ++id) {
     GraphNode node = graph.nodes[id];
-    if (joins(node)) {
-      // It stands where the relu stood; prune takes the other one away.
+    if (const OpDef* op = joined(node)) {
+      // It stands where the last one stood; prune takes the other one away.
       const GraphNode& from = graph.nodes[node.inputs[0].node];
-      node.op = WithRelu(from);
+      node.op = op;
       node.params = from.params;
       node.inputs = from.inputs;
       node.name = from.name + "+" + node.name;

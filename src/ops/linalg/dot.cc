@@ -121,6 +121,33 @@ const char* GemmDeclines(const DotParams&, const Specs&, const Specs& out) {
   return DeclineBool(out[0].dtype);
 }
 
+// Half types give float32.
+void WideTypes(const DotParams& p, Specs& in, Specs& out) {
+  Specs same(1);
+  PromotedTypes(p, in, same);
+  const DType x = same[0].dtype;
+  out[0].dtype = IsHalf(x) ? DType::kFloat32 : x;
+}
+
+void WideGemm(const DotParams& p, const KernelArgs& args) {
+  const MatMul m = Problem(p, args.in[0].shape(), args.in[1].shape());
+  VisitNumber(args.in[0].dtype, [&]<typename T>() {
+    const T *const a = args.in[0].data<const T>(), *const b =
+                                                       args.in[1].data<const T>();
+    if constexpr (std::is_arithmetic_v<T>) {
+      FastMatMul(m, a, b, args.out[0].data<T>());
+    } else {
+      cpu::GemmToFloat(m.trans_a, m.trans_b, m.m, m.n, m.k, 1, a, m.lda(), b, m.ldb(),
+                       0, args.out[0].data<float>(), m.n);
+    }
+  });
+}
+
+const char* WideDeclines(const DotParams&, const Specs& in, const Specs& out) {
+  if (in[0].dtype != in[1].dtype) return "two dtypes";
+  return DeclineBool(out[0].dtype);
+}
+
 double Cost(const DotParams& p, const Specs& in, const Specs&) {
   return Problem(p, in[0].shape, in[1].shape).flops();
 }
@@ -158,6 +185,27 @@ const OpDef& dot_op = Register<DotParams>({
                 {{Normal({2, 3, 4}), Normal({4, 2, 2})}},
                 {{Normal({2, 3, 4}), Normal({3, 1, 2})},
                  {.transpose_a = true, .transpose_b = true}}},
+});
+
+// What graphs make of a product of half types that only a cast to float32 reads.
+[[maybe_unused]] const OpDef& dot_wide = Register<DotParams>({
+    .name = "_dot_float32",
+    .doc = "dot, of half types with the sums as they are: in float32.",
+    .inputs = {{"lhs", Types::kAny, "x, of any rank."},
+               {"rhs", Types::kAny, "y, of any rank."}},
+    .outputs = {{"output", Types::kAny, "The remaining axes of x, then those of y."}},
+    .params = {{"transpose_a", &DotParams::transpose_a, "As of dot."},
+               {"transpose_b", &DotParams::transpose_b, "As of dot."},
+               {"forward_stype",
+                &DotParams::forward_stype,
+                {"None", "csr", "default", "row_sparse"},
+                "As of dot."}},
+    .types = WideTypes,
+    .infer = Infer,
+    .cpu = {{"gemm", WideGemm, WideDeclines}, {"plain", InOneType<Plain, DotParams>}},
+    .cost = Cost,
+    .samples = {{{Normal({2, 3}), Normal({3, 4})}},
+                {{Normal({3, 2}), Normal({3, 4})}, {.transpose_a = true}}},
 });
 
 }  // namespace

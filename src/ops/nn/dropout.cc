@@ -30,6 +30,11 @@ double Scale(const P& p) {
   return p.p < 1 ? 1 / (1 - static_cast<double>(p.p)) : 0;
 }
 
+// What half types are scaled in, to be rounded once.
+DType Wide(DType dtype) {
+  return IsHalf(dtype) ? DType::kFloat32 : dtype;
+}
+
 // The mask has one byte for each element, or for each slice along `axes`.
 void InferTypes(const P&, Specs& in, Specs& out) {
   DType& x = in[0].dtype;
@@ -50,14 +55,15 @@ bool Infer(const P& p, Specs& in, Specs& out) {
 
 // mask[i] is 1 with chance 1 - p.
 void Draw(const P& p, RandomStream stream, uint8_t* mask, int64_t n) {
-  constexpr int64_t kChunk = 1024;
+  constexpr int64_t kChunk = 16384;
   const auto below = static_cast<uint64_t>((1 - static_cast<double>(p.p)) * 0x1p32);
-  ParallelFor((n + kChunk - 1) / kChunk, 16, [&](int64_t first, int64_t last) {
-    uint32_t bits[kChunk];
-    for (int64_t at = first * kChunk; at < std::min(last * kChunk, n); at += kChunk) {
-      const int64_t count = std::min(kChunk, n - at);
-      cpu::FillUniformBits(stream, at, bits, count);
-      for (int64_t i = 0; i < count; ++i) mask[at + i] = bits[i] < below;
+  ParallelFor((n + kChunk - 1) / kChunk, 1, [&](int64_t first, int64_t last) {
+    const int64_t begin = first * kChunk, end = std::min(last * kChunk, n);
+    if (below >> 32 != 0) {  // p vanishes beside 1
+      std::fill(mask + begin, mask + end, uint8_t{1});
+    } else {
+      cpu::FillBelow(stream, begin, static_cast<uint32_t>(below), mask + begin,
+                     end - begin);
     }
   });
 }
@@ -70,14 +76,17 @@ void Forward(const P& p, const KernelArgs& args) {
   }
   Draw(p, args.random, mask.data<uint8_t>(), mask.size());
   const View in[] = {x, mask};
-  RunExpression(in, {&y, 1}, x.shape(),
-                [&](PwCall& c) { c.Return(where(c.in(1), c.in(0) * Scale(p), 0)); });
+  RunExpression(in, {&y, 1}, x.shape(), [&](PwCall& c) {
+    const Pw kept = Cast(c.in(0), Wide(x.dtype)) * Scale(p);
+    c.Return(Cast(where(c.in(1), kept, 0), x.dtype));
+  });
 }
 
 Values Gradient(const P& p, const GradArgs& g) {
   const Value dy = g.dout(0);
   if (!Active(p, g.training)) return {dy};
-  return {dy * (cast(g.out(1), dy.dtype()) * Scale(p))};
+  const DType wide = Wide(dy.dtype());
+  return {cast(cast(dy, wide) * (cast(g.out(1), wide) * Scale(p)), dy.dtype())};
 }
 
 const OpDef& dropout = Register<P>({

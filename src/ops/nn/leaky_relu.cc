@@ -30,6 +30,11 @@ bool IsPointwise(const P& p) {
   return p.act_type != Act::kPrelu && p.act_type != Act::kRrelu;
 }
 
+// Half types are rounded once, at the end.
+Value Wide(const Value& x) {
+  return IsHalf(x.dtype()) ? cast(x, DType::kFloat32) : x;
+}
+
 void Expression(const P& p, PwCall& c) {
   const Pw& x = c.in(0);
   Pw below = x;  // what a negative x becomes
@@ -42,8 +47,10 @@ void Expression(const P& p, PwCall& c) {
       break;
     case Act::kSelu:
       return c.Return(kLambda * where(x > 0, x, expm1(x) * kAlpha));
-    case Act::kGelu:
-      return c.Return(x * ((erf(x * kRootHalf) + 1) * 0.5));
+    case Act::kGelu: {
+      const Pw wide = IsHalf(x.dtype()) ? Cast(x, DType::kFloat32) : x;
+      return c.Return(Cast(wide * ((erf(wide * kRootHalf) + 1) * 0.5), x.dtype()));
+    }
     case Act::kRrelu:
       below = x * MeanSlope(p);
       break;
@@ -124,8 +131,10 @@ Values Gradient(const P& p, const GradArgs& g) {
     case Act::kSelu:
       return {where(x > 0.0, dy, dy * (exp(negative()) * kAlpha)) * kLambda};
     case Act::kGelu: {  // Phi(x) + x phi(x)
-      const Value cdf = (Make("erf", {x * kRootHalf}) + 1.0) * 0.5;
-      return {dy * (cdf + x * exp(square(x) * -0.5) / kRootTwoPi)};
+      const Value w = Wide(x);
+      const Value cdf = (Make("erf", {w * kRootHalf}) + 1.0) * 0.5;
+      const Value slope = cdf + w * exp(square(w) * -0.5) / kRootTwoPi;
+      return {cast(Wide(dy) * slope, x.dtype())};
     }
     case Act::kRrelu:
       return {where(x > 0.0, dy, g.training ? dy * g.out(1) : dy * MeanSlope(p))};
