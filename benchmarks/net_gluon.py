@@ -171,7 +171,13 @@ def trainer_step(net, network, x, labels):
 
 
 def prepare(row):
+    half = row.half and mx.__name__ == "plait"
+    if half and row.training:
+        mx.contrib.amp.init("bfloat16")  # for the whole process
     net, x, labels = load(row.network, row.batch)
+    if half and not row.training:
+        net = mx.contrib.amp.convert_hybrid_block(net, target_dtype="bfloat16")
+        net.hybridize(static_alloc=True, static_shape=True)
     outputs = net_rows.part(net(x).asnumpy())
     if row.training:
         step = trainer_step(net, row.network, x, labels)

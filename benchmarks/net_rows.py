@@ -13,8 +13,9 @@ from collections import namedtuple
 
 import numpy as np
 
-# unit: what a step of `batch` counts; items: how many of them.
-Row = namedtuple("Row", "network batch training unit items")
+# unit: what a step of `batch` counts; items: how many of them; half: Plait computes in
+# bfloat16, by contrib.amp, its peers in float32.
+Row = namedtuple("Row", "network batch training unit items half")
 
 CLASSES, WIDTH, LENGTH = 1000, 768, 128  # of images; of the transformer
 VOCABULARY, HIDDEN, STEPS = 10000, 650, 35  # of the LSTM
@@ -37,15 +38,18 @@ def _rows():
     yield "LSTM 2 x 650 training, T 35, batch 20", "lstm", 20, True
     yield "transformer 4 x 768 training, T 128, batch 8", "transformer", 8, True
     yield "transformer 4 x 768 prediction, T 128, batch 8", "transformer", 8, False
+    for what, training in (("training", True), ("prediction", False)):
+        name = f"transformer 4 x 768 {what} in bfloat16, T 128, batch 8"
+        yield name, "transformer", 8, training, True
     for network in ("alexnet", "vgg16", "resnet50", "mobilenet_v2"):
         for batch in (1, 16):
             yield f"{TITLES[network]} prediction, batch {batch}", network, batch, False
 
 
-def _row(network, batch, training):
+def _row(network, batch, training, half=False):
     steps = {"lstm": STEPS, "transformer": LENGTH}.get(network)
     unit = "tok/s" if steps else "img/s"
-    return Row(network, batch, training, unit, batch * (steps or 1))
+    return Row(network, batch, training, unit, batch * (steps or 1), half)
 
 
 ROWS = {name: _row(*rest) for name, *rest in _rows()}

@@ -78,6 +78,8 @@ TARGETS = {
     "LSTM 2 x 650 training, T 35, batch 20": 1.25,
     "transformer 4 x 768 training, T 128, batch 8": 1.3,
     "transformer 4 x 768 prediction, T 128, batch 8": 1.15,
+    "transformer 4 x 768 training in bfloat16, T 128, batch 8": 1.8,
+    "transformer 4 x 768 prediction in bfloat16, T 128, batch 8": 1.8,
     "AlexNet prediction, batch 1": None,
     "AlexNet prediction, batch 16": None,
     "VGG-16 prediction, batch 1": 2.0,
@@ -157,23 +159,27 @@ class Results:
             self.outputs[row] = outputs
         elif row not in self.outputs:
             result["why"][side] = "there are no outputs of Plait's to compare with"
-        elif why := unequal(self.outputs[row], outputs, row in NETWORKS):
+        elif why := unequal(self.outputs[row], outputs, limit_of(row)):
             result["why"][side] = why
         self.path.write_text(json.dumps(self.rows, indent=1))
         print(f"{row}: {side} {value:.4g} {unit} {variant or ''}", file=sys.stderr)
 
 
-def unequal(mine, theirs, network):
-    """Why two lists of outputs differ, or None. Networks may differ by 1e-3 of their
-    largest output, other rows by 1e-4.
-    """
+def limit_of(row):
+    """What outputs may differ by: of their largest one for networks, else of each."""
+    if row not in NETWORKS:
+        return 1e-4
+    return 3e-2 if row in net_rows.ROWS and net_rows.ROWS[row].half else 1e-3
+
+
+def unequal(mine, theirs, limit):
+    """Why two lists of outputs differ, or None."""
     if len(mine) != len(theirs):
         return f"{len(theirs)} outputs against {len(mine)}"
     if not len(mine):
         return None
     size = np.abs(theirs)
-    gap = np.abs(np.subtract(mine, theirs)) / (size.max() if network else 1 + size)
-    limit = 1e-3 if network else 1e-4
+    gap = np.abs(np.subtract(mine, theirs)) / (size.max() if limit > 1e-4 else 1 + size)
     return None if (gap < limit).all() else f"outputs differ by {gap.max():.2g}"
 
 

@@ -25,6 +25,8 @@ namespace {
 constexpr int kTileRows = 12, kTileVecs = 2;
 constexpr int64_t kLanes = 16, kTileColumns = kTileVecs * kLanes;
 // A piece of k; a block of A in the second-level cache; copies of B, both in pairs.
+// Places of k that are copied of all panels, where rows lie contiguous.
+constexpr int64_t kPlaces = 16;
 constexpr int64_t kMostK = 4096, kBlockPairs = 100 << 10, kChunkPairs = 2 << 20;
 // Longer sums would make copies of B too large.
 constexpr int64_t kLongest = int64_t{1} << 17;
@@ -85,6 +87,7 @@ PLAIT_BF16_TARGET void PackRows(const Bfloat16* from, int64_t row, int64_t n, in
   for (int64_t q = 0; q < k; q += 2 * kLanes, to += kLanes * width) {
     const int64_t left = std::min(2 * kLanes, k - q);
     const auto mask = static_cast<__mmask32>(left == 32 ? ~0u : (1u << left) - 1);
+    for (int64_t i = 0; i < n; ++i) _mm_prefetch(from + (i + n) * row + q, _MM_HINT_T0);
     __m512i a[kLanes];
 #pragma GCC unroll 16
     for (int i = 0; i < kLanes; ++i)
@@ -109,6 +112,8 @@ PLAIT_BF16_TARGET void PairRows(const Bfloat16* from, int64_t step, int64_t n,
                        7, 38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
   const __m512i upper = _mm512_add_epi16(order, _mm512_set1_epi16(kLanes));
   for (int64_t q = 0; q < k; q += 2, from += 2 * step, to += width) {
+    _mm_prefetch(from + kPlaces * step, _MM_HINT_T0);
+    _mm_prefetch(from + (kPlaces + 1) * step, _MM_HINT_T0);
     const __m512i a = _mm512_maskz_loadu_epi16(there, from);
     const __m512i b = q + 1 < k ? _mm512_maskz_loadu_epi16(there, from + step)
                                 : _mm512_setzero_si512();
@@ -124,7 +129,6 @@ PLAIT_BF16_TARGET void PairRows(const Bfloat16* from, int64_t step, int64_t n,
 // all panels of a few places of k follow one another, as memory does.
 template <class Panels>
 void Pack(const Operand& x, const Panels& panels, int64_t k, uint32_t* to) {
-  constexpr int64_t kPlaces = 16;
   const int64_t pairs = CeilDiv(k, 2);
   if (x.k != 1) {
     for (int64_t q = 0; q < k; q += kPlaces)
@@ -167,7 +171,17 @@ struct TileStore {
   float* sums;            // those of other pieces of k, or none
   int64_t width;          // of rows of sums
   bool first, last;       // piece of k
+  const uint32_t* next;   // of B: what to fetch from the third-level cache meanwhile
 };
+
+// Asks for the lines of C that a tile writes, long before it writes them.
+inline void PrefetchResult(int rows, const TileStore& s) {
+  const HalfGemmProblem& p = *s.p;
+  const int64_t size = p.to_float ? sizeof(float) : sizeof(Bfloat16);
+  const char* c = static_cast<const char*>(p.c) + (s.i * p.ldc + s.j) * size;
+  for (int i = 0; i < rows; ++i, c += p.ldc * size)
+    for (int64_t at = 0; at < s.columns * size; at += 64) __builtin_prefetch(c + at, 1);
+}
 
 // Rows of `vecs` vectors.
 PLAIT_BF16_TARGET void FinishTile(const float* acc, int rows, int vecs,
@@ -223,7 +237,10 @@ PLAIT_BF16_TARGET void Tile(int64_t pairs, const uint32_t* a, const uint32_t* b,
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
     for (int j = 0; j < kVecs; ++j) acc[i][j] = _mm512_setzero_ps();
-  for (; pairs > 0; --pairs, a += kRows, b += kVecs * kLanes) {
+  if (store.last) PrefetchResult(kRows, store);
+  const uint32_t* next = store.next;
+  for (; pairs > 0; --pairs, a += kRows, b += kVecs * kLanes, next += kLanes) {
+    _mm_prefetch(next, _MM_HINT_T1);
     __m512bh v[kVecs];
 #pragma GCC unroll 2
     for (int j = 0; j < kVecs; ++j)
@@ -311,6 +328,8 @@ class Block {
     const int64_t pairs = Pairs(piece);
     Pack(a_.From(i, Begin(piece)), rows, Length(piece), a_packed_);
     const uint32_t* b = b_packed_ + piece * chunk_ * pairs_;
+    // Lines of the next panel for each tile.
+    const int64_t share = CeilDiv(kTileVecs * pairs, rows.count);
     for (int64_t s = 0; s < columns.count; ++s) {
       const int64_t at = columns.First(s);
       for (int64_t r = 0; r < rows.count; ++r) {
@@ -318,7 +337,8 @@ class Block {
         FindTile(rows.Rows(r), columns.Width(s) / kLanes)(
             pairs, a_packed_ + first * pairs, b + at * pairs,
             {&p_, i + first, j + at, columns.Rows(s), sums_ + first * chunk_ + at,
-             chunk_, piece == 0, piece + 1 == pieces_});
+             chunk_, piece == 0, piece + 1 == pieces_,
+             b + columns.First(s + 1) * pairs + r * share * kLanes});
       }
     }
   }

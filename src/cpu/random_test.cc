@@ -54,6 +54,10 @@ TEST(Random, NumbersDependOnlyOnSeedOffsetAndIndex) {
     for (int64_t i = 0; i < kCount; ++i) {
       ASSERT_EQ(bits[i], WordOf(kStream, first + i)) << first << " + " << i;
     }
+    const uint32_t limit = 0x9000'0000;
+    std::vector<uint8_t> below(kCount);
+    FillBelow(kStream, first, limit, below.data(), kCount);
+    for (int64_t i = 0; i < kCount; ++i) ASSERT_EQ(below[i], bits[i] < limit ? 1 : 0);
     FillUniform(kStream, first, f.data(), kCount);
     for (int64_t i = 0; i < kCount; ++i) ASSERT_EQ(f[i], UniformOf(bits[i]));
     FillNormal(kStream, first, f.data(), kCount);

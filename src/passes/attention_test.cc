@@ -67,6 +67,20 @@ TEST(FuseAttention, FindsTheProductsAndTheSoftmax) {
   EXPECT_EQ(graph.spec(graph.outputs[0]).shape, (Shape{4, 100, 8}));
 }
 
+TEST(FuseAttention, LooksBehindMulticastsOfMixedPrecision) {
+  const auto both = [](const Symbol& x, const Symbol& y) {
+    return Symbol::Make(GetOp("amp_multicast"), "both", {{"num_outputs", "2"}},
+                        {{x, y}});
+  };
+  const Symbol qk = both(kQ, kK);
+  const Symbol scores = Scores(Symbol({qk.outputs()[0]}), Symbol({qk.outputs()[1]}));
+  const Symbol wv = both(Weights(Scaled(scores)), kV);
+  const Symbol y = Result(Symbol({wv.outputs()[0]}), Symbol({wv.outputs()[1]}));
+  const Graph graph = Fused(y, {"q", "k", "v"});
+  EXPECT_EQ(CountOps(graph), 1);
+  EXPECT_EQ(CountOps(graph, kFused), 1);
+}
+
 TEST(FuseAttention, TakesDropoutMaskAndTemperatureAlong) {
   const Symbol masked = CallOp("broadcast_add", {Scaled(Scores(kQ, kK)), kMask});
   const Symbol dropped = CallOp("Dropout", {Weights(masked)}, {{"p", "0.25"}});

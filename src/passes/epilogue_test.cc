@@ -47,5 +47,24 @@ TEST(Epilogue, JoinsBeforeGradientsThatAskForTheSignAlone) {
   EXPECT_EQ(CountOps(Prune(JoinEpilogues(graph)), "_fully_connected_relu"), 1);
 }
 
+TEST(Epilogue, JoinsACastOfAHalfProductToFloat32) {
+  const auto cast = [](const Symbol& x, const char* dtype) {
+    return CallOp("amp_cast", {x}, {{"dtype", dtype}});
+  };
+  for (const char* half : {"float16", "bfloat16"}) {
+    const Symbol product = CallOp("dot", {cast(kX, half), cast(kW, half)});
+    const Graph graph = Joined(cast(product, "float32"));
+    EXPECT_EQ(CountOps(graph, "_dot_float32"), 1);
+    EXPECT_EQ(CountOps(graph), 3);
+    EXPECT_EQ(graph.spec(graph.outputs[0]).dtype, DType::kFloat32);
+    // Rounded where something else reads it, or where it becomes something else.
+    const std::vector<Symbol> both = {cast(product, "float32"), product};
+    EXPECT_EQ(CountOps(Joined(Symbol::Group(both)), "_dot_float32"), 0);
+    EXPECT_EQ(CountOps(Joined(cast(product, "float64")), "_dot_float32"), 0);
+  }
+  EXPECT_EQ(CountOps(Joined(cast(CallOp("dot", {kX, kW}), "float32")), "_dot_float32"),
+            0);
+}
+
 }  // namespace
 }  // namespace plait::testing
