@@ -7,10 +7,9 @@ Keys: "rec" the file; "CASE data", "CASE label", "CASE pad" of all batches. The
 cases have nothing that is left to chance.
 """
 
-import sys
-import tempfile
 from pathlib import Path
 
+import golden_files
 import numpy as np
 
 CASES = {
@@ -43,26 +42,16 @@ CASES = {
 }
 
 
-def make_files():
-    from plait import _plait, recordio
+def label(i):
+    boxes = [
+        [k, 0.1 + 0.01 * i, 0.2, 0.6, 0.9 - 0.1 * k, 0.25] for k in range(1 + i % 3)
+    ]
+    boxes.append([9, 0.5, 0.5, 0.5, 0.7, 1])  # without area
+    return np.array([3, 6, -2, *np.ravel(boxes)], "float32")
 
-    with tempfile.TemporaryDirectory() as folder:
-        paths = str(Path(folder) / "a.idx"), str(Path(folder) / "a.rec")
-        with recordio.MXIndexedRecordIO(*paths, "w") as writer:
-            for i in range(7):
-                y, x = np.mgrid[: 30 + i, : 45 - 2 * i]
-                image = np.stack([x * 5 + i, y * 6, (x + y) * 3], -1).astype("uint8")
-                file = _plait.encode_image(
-                    image, ".png" if i % 2 else ".jpg", 9 if i % 2 else 90
-                )
-                boxes = [
-                    [k, 0.1 + 0.01 * i, 0.2, 0.6, 0.9 - 0.1 * k, 0.25]
-                    for k in range(1 + i % 3)
-                ]
-                boxes.append([9, 0.5, 0.5, 0.5, 0.7, 1])  # without area
-                labels = np.array([3, 6, -2, *np.ravel(boxes)], "float32")
-                writer.write_idx(i, recordio.pack((0, labels, i, 0), file))
-        return {"rec": np.frombuffer(Path(paths[1]).read_bytes(), np.uint8)}
+
+def files():
+    return {"rec": golden_files.make_files(label)["rec"]}
 
 
 def batches(mx, folder, case):
@@ -75,27 +64,8 @@ def batches(mx, folder, case):
         verbose=False,
         **kwargs,
     )
-    found = [(b.data[0].asnumpy(), b.label[0].asnumpy(), b.pad) for b in iterator]
-    return {
-        case + " data": np.concatenate([f[0] for f in found]),
-        case + " label": np.concatenate([f[1] for f in found]),
-        case + " pad": np.array([f[2] for f in found]),
-    }
-
-
-def main():
-    if sys.argv[1] == "--files":
-        np.savez_compressed(sys.argv[2], **make_files())
-        return
-    import mxnet as mx
-
-    with np.load(sys.argv[1]) as found, tempfile.TemporaryDirectory() as folder:
-        result = dict(found)
-        (Path(folder) / "a.rec").write_bytes(result["rec"].tobytes())
-        for case in CASES:
-            result.update(batches(mx, folder, case))
-    np.savez_compressed(sys.argv[2], **result)
+    return golden_files.batches(iterator, case)
 
 
 if __name__ == "__main__":
-    main()
+    golden_files.main(files, batches, CASES)

@@ -7,11 +7,9 @@ Keys: "rec", "idx" the files; "CASE data", "CASE label", "CASE pad" of all batch
 cases have nothing that is left to chance.
 """
 
-import sys
-import tempfile
 from pathlib import Path
 
-import numpy as np
+import golden_files
 
 SHAPE = (3, 24, 28)
 CASES = {
@@ -31,25 +29,6 @@ CASES = {
 }
 
 
-def make_files():
-    from plait import _plait, recordio
-
-    with tempfile.TemporaryDirectory() as folder:
-        paths = str(Path(folder) / "a.idx"), str(Path(folder) / "a.rec")
-        with recordio.MXIndexedRecordIO(*paths, "w") as writer:
-            for i in range(7):
-                y, x = np.mgrid[: 30 + i, : 45 - 2 * i]
-                image = np.stack([x * 5 + i, y * 6, (x + y) * 3], -1).astype("uint8")
-                file = _plait.encode_image(
-                    image, ".png" if i % 2 else ".jpg", 9 if i % 2 else 90
-                )
-                writer.write_idx(i, recordio.pack((0, i / 2, i, 0), file))
-        return {
-            k: np.frombuffer(Path(p).read_bytes(), np.uint8)
-            for k, p in zip(("idx", "rec"), paths)
-        }
-
-
 def batches(mx, folder, case):
     """Arrays of all batches of a case."""
     kwargs = {"data_shape": SHAPE, **CASES[case]}
@@ -59,28 +38,8 @@ def batches(mx, folder, case):
         preprocess_threads=1,
         **kwargs,
     )
-    found = [(b.data[0].asnumpy(), b.label[0].asnumpy(), b.pad) for b in iterator]
-    return {
-        case + " data": np.concatenate([f[0] for f in found]),
-        case + " label": np.concatenate([f[1] for f in found]),
-        case + " pad": np.array([f[2] for f in found]),
-    }
-
-
-def main():
-    if sys.argv[1] == "--files":
-        np.savez_compressed(sys.argv[2], **make_files())
-        return
-    import mxnet as mx
-
-    with np.load(sys.argv[1]) as found, tempfile.TemporaryDirectory() as folder:
-        result = dict(found)
-        for name in ("rec", "idx"):
-            (Path(folder) / ("a." + name)).write_bytes(result[name].tobytes())
-        for case in CASES:
-            result.update(batches(mx, folder, case))
-    np.savez_compressed(sys.argv[2], **result)
+    return golden_files.batches(iterator, case)
 
 
 if __name__ == "__main__":
-    main()
+    golden_files.main(lambda: golden_files.make_files(lambda i: i / 2), batches, CASES)

@@ -1,7 +1,6 @@
 """ImageRecordIter: MXNet's batches, seeds and threads, epochs, parts, damaged input."""
 
 import gc
-import importlib.util
 import json
 import logging
 import os
@@ -23,11 +22,8 @@ pytestmark = pytest.mark.skipif(
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests/golden/mxnet-1.9.1-iter.npz"
 
-spec = importlib.util.spec_from_file_location(
-    "golden_iter", ROOT / "tools/golden_iter.py"
-)
-golden_iter = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(golden_iter)
+sys.path.insert(0, str(ROOT / "tools"))
+import golden_iter  # noqa: E402
 
 
 @pytest.fixture(scope="module")
