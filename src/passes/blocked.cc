@@ -3,9 +3,6 @@
 #include "passes/blocked.h"
 
 #include <numeric>
-#include <optional>
-
-#include "graph/blocked_form.h"
 
 namespace plait {
 namespace {
@@ -42,8 +39,8 @@ bool StaysFinite(Fn fn) {
   }
 }
 
-bool StaysFinite(const GraphNode& node, const Specs& in) {
-  if (node.op->fn != Fn::kCount) return StaysFinite(node.op->fn);
+bool StaysFinite(const OpDef& op, const Params& params, const Specs& in) {
+  if (op.fn != Fn::kCount) return StaysFinite(op.fn);
   PointwiseProgram program;
   SmallVector<Pw, 4> operands;
   for (const Spec& spec : in) {
@@ -52,7 +49,7 @@ bool StaysFinite(const GraphNode& node, const Specs& in) {
         Pw(&program, {PointwiseArg::kInput, program.num_inputs++}, spec.dtype));
   }
   PwCall call(operands);
-  node.op->pointwise(node.params->get(), call);
+  op.pointwise(params.get(), call);
   for (int i = 0; i < program.num_steps; ++i)
     if (!StaysFinite(program.steps[i].fn)) return false;
   return true;
@@ -60,6 +57,29 @@ bool StaysFinite(const GraphNode& node, const Specs& in) {
 
 bool IsImages(const Spec& spec) {
   return IsBlockedType(spec.dtype) && spec.shape.rank() == 4 && spec.shape.size() > 0;
+}
+
+std::optional<BlockedForm> PointwiseForm(const OpDef& op, const ParamsRef& params,
+                                         const Specs& in, const Specs& out,
+                                         int64_t block) {
+  if (!op.IsPointwise(*params) || in.empty() ||
+      in.size() > PointwiseProgram::kMaxInputs / 2 || out.size() > 31)
+    return {};
+  BlockedForm form{.op = &op, .params = params};
+  for (size_t k = 0; k < out.size(); ++k) {
+    if (!IsImages(out[k]) || !(out[k].shape == out[0].shape)) return {};
+    form.blocked_out |= 1u << k;
+  }
+  const Shape& y = out[0].shape;
+  bool whole = false;  // an input of the result's shape
+  for (size_t i = 0; i < in.size(); ++i) {
+    if (in[i].shape.size() == 1 && in[i].shape.rank() <= 1) continue;
+    if (!IsImages(in[i]) || in[i].shape[1] != y[1]) return {};
+    whole |= in[i].shape == y;
+    form.blocked_in |= 1u << i;
+  }
+  if (!whole || (y[1] % block != 0 && !StaysFinite(op, *params, in))) return {};
+  return form;
 }
 
 class BlockedPass {
@@ -101,11 +121,9 @@ class BlockedPass {
     Specs in, out;
     for (GraphEntry e : node.inputs) in.push_back(graph_.spec(e));
     for (const Spec& spec : node.outputs) out.push_back(spec);
-    if (const BlockedRule* rule = BlockedRuleOf(*node.op)) {
-      forms_[id] = (*rule)(node.params->get(), in, out, block_);
-    } else {
-      forms_[id] = PointwiseForm(node, in, out);
-    }
+    forms_[id] = FindBlockedForm(*node.op, node.params, in, out, block_);
+    const bool pointwise = node.op->IsPointwise(*node.params);
+    if (pointwise && !node.mutates.empty()) forms_[id].reset();
     if (!forms_[id]) return;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const GraphEntry e = node.inputs[i];
@@ -113,28 +131,6 @@ class BlockedPass {
           (forms_[e.node]->blocked_out >> e.index & 1))
         region_[Region(id)] = Region(e.node);
     }
-  }
-
-  std::optional<BlockedForm> PointwiseForm(const GraphNode& node, const Specs& in,
-                                           const Specs& out) const {
-    if (!node.op->IsPointwise(*node.params) || !node.mutates.empty() || in.empty() ||
-        in.size() > PointwiseProgram::kMaxInputs / 2 || out.size() > 31)
-      return {};
-    BlockedForm form{.op = node.op, .params = node.params};
-    for (size_t k = 0; k < out.size(); ++k) {
-      if (!IsImages(out[k]) || !(out[k].shape == out[0].shape)) return {};
-      form.blocked_out |= 1u << k;
-    }
-    const Shape& y = out[0].shape;
-    bool whole = false;  // an input of the result's shape
-    for (size_t i = 0; i < in.size(); ++i) {
-      if (in[i].shape.size() == 1 && in[i].shape.rank() <= 1) continue;
-      if (!IsImages(in[i]) || in[i].shape[1] != y[1]) return {};
-      whole |= in[i].shape == y;
-      form.blocked_in |= 1u << i;
-    }
-    if (!whole || (y[1] % block_ != 0 && !StaysFinite(node, in))) return {};
-    return form;
   }
 
   // ------------------------------------------------------------ rewriting
@@ -269,6 +265,14 @@ class BlockedPass {
 };
 
 }  // namespace
+
+std::optional<BlockedForm> FindBlockedForm(const OpDef& op, const ParamsRef& params,
+                                           const Specs& in, const Specs& out,
+                                           int64_t block) {
+  if (const BlockedRule* rule = BlockedRuleOf(op))
+    return (*rule)(params->get(), in, out, block);
+  return PointwiseForm(op, params, in, out, block);
+}
 
 Graph UseBlocks(const Graph& graph, int64_t block, bool prepare) {
   return block == 0 ? graph : BlockedPass(graph, block, prepare).Run();

@@ -6,6 +6,7 @@
 #include "engine/engine.h"
 #include "graph/trace.h"
 #include "memory/storage.h"
+#include "run/blocked_invoke.h"
 #include "run/push.h"
 #include "run/random.h"
 #include "run/tape.h"
@@ -49,6 +50,8 @@ bool FitsDirectly(const OpDef& op, const NDArray& dest, int index, const Spec& s
   return true;
 }
 
+}  // namespace
+
 Arrays InvokeKernel(const OpDef& op, const ParamsRef& params,
                     std::span<const NDArray> in, std::span<const NDArray> out) {
   Specs in_specs, out_specs(op.CountOutputs(*params));
@@ -88,6 +91,8 @@ Arrays InvokeKernel(const OpDef& op, const ParamsRef& params,
   }
   return results;
 }
+
+namespace {
 
 // A reduction of an array that is still to be computed runs at the end of its program,
 // so that the array need not be written. No result when that cannot be.
@@ -155,20 +160,29 @@ bool& LazyEnabled() {
   return enabled;
 }
 
+Arrays InvokeUnrecorded(const OpDef& op, const ParamsRef& params,
+                        std::span<const NDArray> in, std::span<const NDArray> out) {
+  if (op.IsPointwise(*params) && !in.empty() && !GoesToKernel(op, *params, in)) {
+    LazyProgram& program = LazyProgram::OfThisThread();
+    Arrays results = program.Append(op, *params, in, out);
+    if (!LazyEnabled()) program.Flush();
+    return results;
+  }
+  if (op.reduce) {
+    Arrays results = InvokeReduction(op, *params, in[0], out);
+    if (!results.empty()) return results;
+  }
+  return InvokeKernel(op, params, in, out);
+}
+
 Arrays Invoke(const OpDef& op, const ParamsRef& params, std::span<const NDArray> in,
               std::span<const NDArray> out) {
   CheckInputs(op, *params, in);
   if (Tracer* tracer = Tracer::Current()) [[unlikely]]
     return tracer->Invoke(op, params, in, out);
   Arrays results;
-  if (op.IsPointwise(*params) && !in.empty() && !GoesToKernel(op, *params, in)) {
-    LazyProgram& program = LazyProgram::OfThisThread();
-    results = program.Append(op, *params, in, out);
-    if (!LazyEnabled()) program.Flush();
-  } else {
-    if (op.reduce) results = InvokeReduction(op, *params, in[0], out);
-    if (results.empty()) results = InvokeKernel(op, params, in, out);
-  }
+  if (MayUseBlocks(in, out)) results = InvokeOnBlocks(op, params, in);
+  if (results.empty()) results = InvokeUnrecorded(op, params, in, out);
   if (Recording()) RecordCall(op, params, in, results, Training());
   return results;
 }

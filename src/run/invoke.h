@@ -18,6 +18,14 @@ namespace plait {
 Arrays Invoke(const OpDef& op, const ParamsRef& params, std::span<const NDArray> in,
               std::span<const NDArray> out = {});
 
+// The same without a look at what is recorded or traced, and without the check of
+// whether there are as many inputs as the operator takes.
+Arrays InvokeUnrecorded(const OpDef& op, const ParamsRef& params,
+                        std::span<const NDArray> in, std::span<const NDArray> out = {});
+// Always by a kernel of the operator.
+Arrays InvokeKernel(const OpDef& op, const ParamsRef& params,
+                    std::span<const NDArray> in, std::span<const NDArray> out = {});
+
 // Tells the engine how much memory arrays use, so that it can bound what runs ahead. A
 // front end calls it once, at its start.
 void AttachToEngine();

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "base/blocking.h"
 #include "cpu/pointwise.h"
+#include "run/blocking_lock.h"
 #include "run/push.h"
 
 namespace plait {
@@ -22,32 +22,18 @@ constexpr int64_t kHugeBytes = int64_t{1} << 30;
 
 }  // namespace
 
-// Waiting for another thread's flush counts as blocking; the common case does not.
-class LazyProgram::Lock {
- public:
-  explicit Lock(std::mutex& mutex) : mutex_(mutex) {
-    if (mutex_.try_lock()) return;
-    const ScopedBlocking blocking;
-    mutex_.lock();
-  }
-  ~Lock() { mutex_.unlock(); }
-
- private:
-  std::mutex& mutex_;
-};
-
 void LazyProgram::Flush() {
-  const Lock lock(mutex_);
+  const BlockingLock lock(mutex_);
   FlushLocked();
 }
 
 void LazyProgram::Forget(ArrayBody* array) noexcept {
-  const Lock lock(mutex_);
+  const BlockingLock lock(mutex_);
   if (array->pending.load(std::memory_order_relaxed) == this) Disown(array);
 }
 
 Ref<ArrayBody> LazyProgram::Share(ArrayBody* array) {
-  const Lock lock(mutex_);
+  const BlockingLock lock(mutex_);
   if (array->pending.load(std::memory_order_relaxed) != this) return nullptr;
   auto twin = MakeRef<ArrayBody>(array->shape, array->dtype, array->device);
   Own(twin.get(), array->step);
@@ -293,7 +279,7 @@ Arrays LazyProgram::Append(const OpDef& op, const Params& params,
     for (const NDArray& x : written) again |= FlushElsewhere(x, this);
     if (again) continue;
 
-    const Lock lock(mutex_);
+    const BlockingLock lock(mutex_);
     if (!Prepare(op, in, written, space)) continue;
     space_ = space;
     SmallVector<Pw, 4> operands;
@@ -340,7 +326,7 @@ NDArray LazyProgram::AppendReduction(const OpDef& op, const Params& params,
                                      const NDArray& x, const Spec& y) {
   constexpr int kMaxSteps = 4, kMaxConstants = 2;
   if (x.body()->pending.load(std::memory_order_acquire) != this) return {};
-  const Lock lock(mutex_);
+  const BlockingLock lock(mutex_);
   const int step = x.body()->step;
   if (x.body()->pending.load(std::memory_order_relaxed) != this || step == kReduced ||
       owners_[kReduced] != nullptr || space_.size() == 0 ||

@@ -67,7 +67,6 @@ class LazyProgram final : public Pending {
     int write_step = -1;  // the last step that overwrites it, or -1
     Shape shape;
   };
-  class Lock;
   // What waits for the reduction, in place of a step.
   static constexpr int kReduced = PointwiseProgram::kMaxSteps;
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "run/blocked_value.h"
 #include "run/grad_node.h"
 #include "run/lazy.h"
 
@@ -79,7 +80,8 @@ NDArray Untracked(const NDArray& x) {
   if (Pending* p = body->pending.load(std::memory_order_acquire)) {
     // Null where there was no memory for the value: Detach says so.
     auto* program = dynamic_cast<LazyProgram*>(p);
-    Ref<ArrayBody> twin = program != nullptr ? program->Share(body) : nullptr;
+    Ref<ArrayBody> twin =
+        program != nullptr ? program->Share(body) : ShareBlocked(body);
     if (twin) return NDArray(std::move(twin));
   }
   return x.Detach();
