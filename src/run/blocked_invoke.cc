@@ -5,6 +5,8 @@
 #include "graph/blocked_form.h"
 #include "passes/blocked.h"
 #include "run/blocked_value.h"
+#include "run/kept_filters.h"
+#include "run/tape.h"
 
 namespace plait {
 namespace {
@@ -15,6 +17,8 @@ using Blocks = SmallVector<NDArray, 6>;
 constexpr double kWorthBlocks = 1e6;
 // Those of an element that cost as much as to copy it from one layout to the other.
 constexpr double kOfACopy = 100;
+// Those of a filter's element that cost as much as to bring it into another order.
+constexpr double kOfAFilter = 100;
 
 int64_t Elements(const Specs& specs) {
   int64_t n = 0;
@@ -23,8 +27,12 @@ int64_t Elements(const Specs& specs) {
 }
 
 // Graphs add up what a whole region gains; here there is one call to look at.
-bool IsWorth(const BlockedForm& form, bool have_blocks, const Specs& in,
+bool IsWorth(const BlockedForm& form, bool have_blocks, bool prepared, const Specs& in,
              const Specs& out) {
+  const int filters = form.preparation.input;
+  if (filters >= 0 && !prepared &&
+      form.gain < kOfAFilter * static_cast<double>(in[filters].shape.size()))
+    return false;
   if (!have_blocks) return form.gain > kWorthBlocks;
   const auto copied = static_cast<double>(Elements(in) + Elements(out));
   return form.gain > -kOfACopy * copied;
@@ -34,6 +42,15 @@ bool IsWorth(const BlockedForm& form, bool have_blocks, const Specs& in,
 NDArray Given(NDArray y, const Spec& wanted, bool blocked) {
   if (blocked) return MakeBlocked(std::move(y), wanted.shape);
   return y.shape() == wanted.shape ? y : y.Reshape(wanted.shape);
+}
+
+// The filters in the kernel's own order, where nobody changes them; or nothing.
+NDArray Prepared(const BlockedForm& form, std::span<const NDArray> in) {
+  if (form.preparation.input < 0) return {};
+  const NDArray& weight = in[form.preparation.input];
+  if (!Recording() && !Training()) return PreparedFilters(weight, form.preparation);
+  ForgetFilters(weight);
+  return {};
 }
 
 }  // namespace
@@ -57,14 +74,18 @@ Arrays InvokeOnBlocks(const OpDef& op, const ParamsRef& params,
   for (const NDArray& x : in) in_specs.push_back({x.shape(), x.dtype()});
   InferAll(op, *params, in_specs, out_specs);
   const auto form = FindBlockedForm(op, params, in_specs, out_specs, block);
-  if (!form || !IsWorth(*form, have_blocks, in_specs, out_specs)) return {};
+  if (!form || (!have_blocks && form->gain <= kWorthBlocks)) return {};
+  const NDArray filters = Prepared(*form, in);
+  if (!IsWorth(*form, have_blocks, bool(filters), in_specs, out_specs)) return {};
 
   Blocks inner;
   for (size_t i = 0; i < in.size(); ++i) {
-    if (!(form->blocked_in >> i & 1)) {
-      inner.push_back(in[i]);
-    } else {
+    if (filters && form->preparation.input == static_cast<int>(i)) {
+      inner.push_back(filters);
+    } else if (form->blocked_in >> i & 1) {
       inner.push_back(blocks[i] ? blocks[i] : Block(in[i]));
+    } else {
+      inner.push_back(in[i]);
     }
   }
   Arrays results;

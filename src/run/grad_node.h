@@ -5,11 +5,13 @@
 
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "graph/op.h"
 #include "graph/symbol.h"
+#include "run/kept_filters.h"
 #include "run/tape.h"
 
 namespace plait {
@@ -41,6 +43,7 @@ class GradNode final : public TapeNode {
   NDArray grad;
   GradReq req = GradReq::kNull;
   std::atomic<bool> fresh_grad{false};
+  std::unique_ptr<KeptFilters> filters;  // of its array; see kept_filters.h
 
   ~GradNode() override;
 
