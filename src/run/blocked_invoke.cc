@@ -14,7 +14,7 @@ namespace {
 using Blocks = SmallVector<NDArray, 6>;
 
 // Multiplications from which on a convolution pays for another call or two.
-constexpr double kWorthBlocks = 1e6;
+constexpr double kWorthBlocks = 1e7;
 // Those of an element that cost as much as to copy it from one layout to the other.
 constexpr double kOfACopy = 100;
 // Those of a filter's element that cost as much as to bring it into another order.
