@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what is missing to build, test and run Plait: Debian packages, and .venv.
 #
-# usage: tools/setup.sh [ci]       ci: also what only the sanitizer runs need
+# usage: tools/setup.sh [ci]       ci: also what only the sanitizer runs need, and what
+#                                  the tests of other launchers need: MPICH, Slurm
 # PYTHON=python3.12 chooses the interpreter (3.10 or newer). With nothing to do it ends
 # at once. Needs root or sudo only where a Debian package is missing.
 set -euo pipefail
@@ -12,7 +13,8 @@ packages="cmake ninja-build ccache libdnnl-dev ocl-icd-opencl-dev libhwy-dev
   nlohmann-json3-dev libjpeg62-turbo-dev libpng-dev libwebp-dev libgtest-dev
   libgmock-dev clang-format-14 dataset-fashion-mnist
   libopenmpi-dev openmpi-bin"
-[ "${1:-}" != ci ] || packages="$packages clang-14"
+# Beside Open MPI, whose mpirun and mpicc stay the ones of that name.
+[ "${1:-}" != ci ] || packages="$packages clang-14 mpich libmpich-dev"
 
 fail() {
   printf 'setup: %s\n' "$@" >&2
@@ -65,6 +67,20 @@ if [ "$(cat .venv/made-by 2>/dev/null)" != "$PWD $("$python" -V)" ]; then
   rm -rf .venv build/release
   "$python" -m venv .venv
   echo "$PWD $("$python" -V)" >.venv/made-by
+fi
+if [ "${1:-}" = ci ] && [ ! -e .venv/slurm ]; then
+  # Not installed, as its services would be started then; a test that finds none skips.
+  echo "setup: unpacking Slurm into .venv/slurm"
+  debs=$(mktemp -d)
+  if (cd "$debs" && apt-get download -qq slurmctld slurmd slurm-client \
+      slurm-wlm-basic-plugins) 2>"$debs/log"; then
+    mkdir .venv/slurm.new
+    for deb in "$debs"/*.deb; do dpkg -x "$deb" .venv/slurm.new; done
+    mv .venv/slurm.new .venv/slurm
+  else
+    tail -n 3 "$debs/log" >&2
+  fi
+  rm -rf "$debs"
 fi
 echo "setup: installing Python packages into .venv"
 .venv/bin/python -m pip install -q --disable-pip-version-check -r requirements.txt

@@ -60,7 +60,7 @@ constexpr std::array<OptionInfo, kCount> kTable = {{
     {"PMI_SIZE", nullptr, "",
      "Processes of the job; set by mpiexec of MPICH and by srun --mpi=pmi2."},
     {"PMIX_RANK", nullptr, "", "This process's number; set by srun --mpi=pmix."},
-    {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "", "Processes of the job; set by srun."},
+    {"SLURM_STEP_NUM_TASKS", nullptr, "", "Processes of the job; set by srun."},
     {"PLAIT_RUN_PIPE", nullptr, "",
      "Where a process tells plait-run that another is lost; set by plait-run."},
 }};

@@ -20,7 +20,7 @@ namespace {
 
 struct Launch {
   int size = 1;
-  std::string plugin;  // "openmpi", "mpich", or a path; empty: none
+  std::string plugin;  // "openmpi", "mpich", or a path; empty: srun without MPI
 };
 
 int Count(Option option) {
@@ -28,16 +28,24 @@ int Count(Option option) {
   return text.empty() ? 0 : static_cast<int>(GetOptionInt(option));
 }
 
-// mpirun of either MPI says how many processes there are; srun does for PMIx, by its
-// own variable. Under sbatch alone there is no PMI variable, and so one process.
+bool Is(Option option) {
+  return !GetOption(option).empty();
+}
+
+// mpirun of either MPI says how many processes there are; srun does, by its own
+// variable, which is also that of an srun that has started an mpirun. A batch script is
+// not in a step of srun, and so one process.
 Launch FindLaunch() {
   Launch launch;
-  if (const int size = Count(Option::kOpenMpiSize); size > 1) {
-    launch = {size, "openmpi"};
-  } else if (!GetOption(Option::kPmixRank).empty() && Count(Option::kSlurmTasks) > 1) {
-    launch = {Count(Option::kSlurmTasks), "openmpi"};
-  } else if (const int ranks = Count(Option::kPmiSize); ranks > 1) {
-    launch = {ranks, "mpich"};
+  const int tasks = Count(Option::kSlurmTasks);
+  if (Is(Option::kOpenMpiSize)) {
+    launch = {Count(Option::kOpenMpiSize), "openmpi"};
+  } else if (Is(Option::kPmixRank) && tasks > 0) {
+    launch = {tasks, "openmpi"};
+  } else if (Is(Option::kPmiSize)) {
+    launch = {Count(Option::kPmiSize), "mpich"};
+  } else if (tasks > 1) {
+    launch = {tasks, ""};  // which do not know of one another
   }
   const std::string& wanted = GetOption(Option::kMpi);
   if (wanted == "off") return {};
@@ -59,6 +67,11 @@ std::string PluginPath(const std::string& name) {
 }
 
 const PlaitMpi& LoadPlugin(const Launch& launch) {
+  Check(!launch.plugin.empty(), ErrorKind::kRuntime, "kvstore: srun has started ",
+        launch.size,
+        " processes and told them nothing of one another; `srun --mpi=pmix` was "
+        "expected for Open MPI, or --mpi=pmi2 for MPICH (PLAIT_MPI=off runs each "
+        "process for itself)");
   const std::string path = PluginPath(launch.plugin);
   // Global: parts of Open MPI that it loads itself look for its symbols there.
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);

@@ -67,6 +67,8 @@ def test_stores_work(other, name):
 
 @pytest.mark.parametrize("where", ["kill_in_backward", "kill_in_transfer"])
 def test_survivors_name_the_killed_rank(other, where):
+    if other[1] == BUILD / "libplait_mpich.so":
+        pytest.skip("UCX, over which Debian's MPICH sends, ends the survivors")
     result = start(other, 3, "fault_program.py", where)
     errors = [x for x in result.text.splitlines() if "error: kvstore: the key " in x]
     assert errors, result.text
