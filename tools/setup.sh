@@ -74,7 +74,7 @@ if [ "${1:-}" = ci ] && [ ! -e .venv/slurm ]; then
   debs=$(mktemp -d)
   if (cd "$debs" && apt-get download -qq slurmctld slurmd slurm-client \
       slurm-wlm-basic-plugins) 2>"$debs/log"; then
-    mkdir .venv/slurm.new
+    rm -rf .venv/slurm.new && mkdir .venv/slurm.new
     for deb in "$debs"/*.deb; do dpkg -x "$deb" .venv/slurm.new; done
     mv .venv/slurm.new .venv/slurm
   else
