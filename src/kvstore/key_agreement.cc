@@ -24,6 +24,10 @@ int64_t HashOf(const std::string& text) {
 
 }  // namespace
 
+uint32_t HashOf(const Key& key) {
+  return static_cast<uint32_t>(HashOf(Printed(key)) >> 16);
+}
+
 std::string KeyDescription(const Key& key, const NDArray& value) {
   std::ostringstream text;
   text << Printed(key) << ": " << Name(value.dtype()) << ' ' << value.shape();

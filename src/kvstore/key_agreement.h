@@ -14,6 +14,9 @@ namespace plait {
 // Of a key and its first value, as ranks compare it.
 std::string KeyDescription(const Key& key, const NDArray& value);
 
+// A number that differs from that of other keys, but for bad luck; equal on all ranks.
+uint32_t HashOf(const Key& key);
+
 // Collective. All ranks throw kRuntime when they do not start as many keys of the same
 // descriptions, or when one is here only to say what is wrong (count -1).
 void AgreeOnKeys(Exchange& exchange, int64_t count,

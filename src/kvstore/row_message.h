@@ -20,8 +20,12 @@ struct RowHead {
   Kind kind = kIds;
   uint32_t round = 0;  // kWanted, kAll: how many rounds the asker has seen
   int64_t count = 0;
+  // kIds, kFailed: how many rounds of any key the sender has begun before, and a hash
+  // of this one's key; both are to be the same on all ranks.
+  uint32_t turn = 0;
+  uint32_t key = 0;
 };
-static_assert(sizeof(RowHead) == 16);
+static_assert(sizeof(RowHead) == 24);
 
 }  // namespace plait
 

@@ -9,6 +9,7 @@
 #include "base/blocking.h"
 #include "base/error.h"
 #include "kvstore/array_work.h"
+#include "kvstore/key_agreement.h"
 #include "kvstore/push_transfer.h"
 #include "ndarray/sparse.h"
 
@@ -176,8 +177,26 @@ void RowServer::Finish(std::vector<Arrival*> over) {
   }
 }
 
-std::vector<RowIds> RowServer::AwaitIds(uint32_t number, uint32_t round, bool others,
-                                        const Key& key) {
+// What another rank does at this turn, if it is not the same; with mutex_.
+std::string RowServer::Disagreement(int from, const MailId& own,
+                                    const RowHead& head) const {
+  const auto& turns = turns_[static_cast<size_t>(from)];
+  const auto found = turns.find(head.turn);
+  if (found == turns.end()) return "";
+  const auto& [id, key] = found->second;
+  if (key == head.key && id == own) return "";
+  std::string other = "another key";
+  for (const auto& [number, served] : served_) {
+    if (HashOf(served.part.key) == key) other = NameOf(served.part.key);
+  }
+  if (key == head.key) other = "the same key, but not as often as this rank did before";
+  return "rank " + std::to_string(from) + " pushes " + other +
+         " at this time; row_sparse values must be pushed in one order on all ranks";
+}
+
+std::vector<RowIds> RowServer::AwaitIds(uint32_t number, const RowHead& head,
+                                        bool others, const Key& key) {
+  const uint32_t round = head.round;
   const ScopedBlocking blocking;
   std::unique_lock lock(mutex_);
   const auto size = static_cast<size_t>(exchange_.size());
@@ -188,6 +207,12 @@ std::vector<RowIds> RowServer::AwaitIds(uint32_t number, uint32_t round, bool ot
     for (;;) {
       Mail& mail = mails_[{number, round}];
       Check(fault_.empty(), ErrorKind::kIo, "kvstore: ", NameOf(key), ": ", fault_);
+      const std::string differs = Disagreement(from, {number, round}, head);
+      if (!differs.empty()) {
+        lock.unlock();
+        exchange_.Abort(NameOf(key) + ": " + differs);
+        Fail(ErrorKind::kRuntime, "kvstore: ", NameOf(key), ": ", differs);
+      }
       if (const auto found = mail.ids.find(from); found != mail.ids.end()) {
         result[r] = std::move(found->second);
         break;
@@ -202,6 +227,7 @@ std::vector<RowIds> RowServer::AwaitIds(uint32_t number, uint32_t round, bool ot
       if (fault_.empty()) fault_ = exchange_.fault();
     }
   }
+  for (auto& turns : turns_) turns.erase(turns.begin(), turns.upper_bound(head.turn));
   const bool none = std::all_of(result.begin(), result.end(),
                                 [](const RowIds& ids) { return ids.empty(); });
   if (none) mails_.erase({number, round});  // no rows will come
@@ -235,6 +261,8 @@ void RowServer::OnPush(int from, uint32_t slot, NDArray codes) {
       const std::lock_guard lock(mutex_);
       const MailId id{number, head.round};
       Mail& mail = mails_[id];
+      const bool ordered = slot % 2 == 0 && head.kind != RowHead::kRows;
+      if (ordered) turns_[static_cast<size_t>(from)][head.turn] = {id, head.key};
       if (head.kind == RowHead::kIds) {
         mail.ids[from] = IdsOf(from, codes, head);
       } else if (head.kind == RowHead::kRows) {

@@ -50,6 +50,7 @@ class RowServer final : public RequestServer,
   RowServer(Exchange& exchange, uint32_t first_slot)
       : exchange_(exchange),
         first_slot_(first_slot),
+        turns_(static_cast<size_t>(exchange.size())),
         left_(static_cast<size_t>(exchange.size()), false) {}
 
   void SetUpdater(std::shared_ptr<StoreUpdater> updater);
@@ -60,8 +61,9 @@ class RowServer final : public RequestServer,
   void ThrowRefusal();
 
   // The numbers of rows that each rank (this one too, unless `others`) sends in a
-  // round; waits for them. Throws what a rank says instead, or the fault.
-  std::vector<RowIds> AwaitIds(uint32_t number, uint32_t round, bool others,
+  // round; waits for them. Throws what a rank says instead, or the fault. A rank that
+  // is in another round at this turn would wait for ever: that is a fault of the job.
+  std::vector<RowIds> AwaitIds(uint32_t number, const RowHead& head, bool others,
                                const Key& key);
   // An operation that ends when those rows, `counts` by rank, stand in y (uint8 or
   // typed) in the order of ranks.
@@ -99,7 +101,12 @@ class RowServer final : public RequestServer,
     std::vector<Asked> waiting;
   };
   using MailId = std::pair<uint32_t, uint32_t>;  // key, round
+  struct Turn {
+    MailId id;
+    uint32_t key;  // its hash
+  };
 
+  std::string Disagreement(int from, const MailId& own, const RowHead& head) const;
   void InTurn(std::function<void()> f);
   void Apply(int from, uint32_t number, const NDArray& codes);
   void Answer(uint32_t number, const Asked& asked);
@@ -116,6 +123,7 @@ class RowServer final : public RequestServer,
   std::condition_variable changed_;
   std::map<uint32_t, Served> served_;
   std::map<MailId, Mail> mails_;
+  std::vector<std::map<uint32_t, Turn>> turns_;  // of ranks, from the own one on
   std::vector<bool> left_;
   std::string fault_;
   std::shared_ptr<StoreUpdater> updater_;

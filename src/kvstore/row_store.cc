@@ -214,8 +214,7 @@ void RowStore::Push(const Key& key, const NDArray& value, bool only_rows,
 void RowStore::Refuse(const Key& key, const std::string& why) {
   if (consistency_ == Consistency::kEventual || !Has(key)) return;
   Entry& entry = Find("push", key);
-  TellFailure(entry, entry.rounds++,
-              "rank " + std::to_string(exchange_.rank()) + ": " + why);
+  TellFailure(entry, "rank " + std::to_string(exchange_.rank()) + ": " + why);
   server_->Offer(entry.number, entry.part, entry.rounds);
 }
 
@@ -243,7 +242,7 @@ void RowStore::PushInStep(Entry& entry, const SparseParts& value, bool only_rows
     } catch (const std::exception& error) {
       why = "rank " + std::to_string(exchange_.rank()) +
             ": its updater failed: " + error.what();
-      if (entry.stored) TellFailure(entry, entry.rounds++, why);
+      if (entry.stored) TellFailure(entry, why);
       throw;
     }
     if (!only_rows) touched = AllRows(entry.part.first, entry.part.last);

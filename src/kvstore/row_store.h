@@ -85,16 +85,17 @@ class RowStore {
   Cuts ForOthers(int64_t count) const;
   void SetPart(Entry& entry, NDArray rows);
 
+  RowHead NextRound(Entry& entry, RowHead::Kind kind);
   CollectiveSpec Spec(const Entry& entry, bool rows, int priority) const;
   void Send(Entry& entry, bool rows, const NDArray& codes, const Cuts& bytes,
             int priority);
-  void SendIds(Entry& entry, RowHead::Kind kind, uint32_t round, const RowIds& ids,
-               const Cuts& cuts, int priority);
+  void SendIds(Entry& entry, RowHead head, const RowIds& ids, const Cuts& cuts,
+               int priority);
   void SendRows(Entry& entry, uint32_t round, const NDArray& values, const Cuts& cuts,
                 int priority);
   Rows Exchanged(Entry& entry, const RowIds& ids, const NDArray& values,
                  const Cuts& cuts, bool others, int priority);
-  void TellFailure(Entry& entry, uint32_t round, const std::string& why);
+  void TellFailure(Entry& entry, const std::string& why);
 
   void PushInStep(Entry& entry, const SparseParts& value, bool only_rows, int priority);
   void PushAtOnce(Entry& entry, const SparseParts& value, int priority);
@@ -109,6 +110,7 @@ class RowStore {
   std::shared_ptr<RowServer> server_;
   std::deque<Entry> entries_;
   std::map<Key, Entry*> by_key_;
+  uint32_t turns_ = 0;  // rounds of all keys
   std::shared_ptr<StoreUpdater> updater_;
   bool by_rows_ = true;
 };

@@ -224,6 +224,42 @@ TEST(RowStore, KeysMustBeEqual) {
   });
 }
 
+TEST(RowStore, PushesInAnotherOrderAreAnErrorOnAllRanks) {
+  InRanks(3, [](Exchange& exchange) {
+    RowStore store(exchange, Consistency::kSequential);
+    const Key a(std::string("a")), b(std::string("b"));
+    for (const Key& key : {a, b}) store.Init(key, RowSparse({}));
+    for (const Key& key : {a, b}) store.Push(key, RowSparse({{1, 1}}), true, 0);
+    exchange.Barrier();
+    const std::string error = ErrorOf([&] {
+      for (const Key& key :
+           exchange.rank() == 1 ? std::vector{b, a} : std::vector{a, b})
+        store.Push(key, RowSparse({{1, 1}}), true, 0);
+    });
+    EXPECT_NE(error.find("must be pushed in one order on all ranks"), std::string::npos)
+        << error;
+    EXPECT_NE(error.find("the key 'a'"), std::string::npos) << error;
+    EXPECT_NE(error.find("the key 'b'"), std::string::npos) << error;
+  });
+}
+
+TEST(RowStore, DenseKeysThatBeginInAnotherOrderAreAnErrorOnAllRanks) {
+  InRanks(2, [](Exchange& exchange) {
+    RowStore store(exchange, Consistency::kSequential);
+    std::vector<Key> keys{Key(std::string("a")), Key(std::string("b"))};
+    if (exchange.rank() == 1) std::swap(keys[0], keys[1]);
+    exchange.Barrier();  // all have made their stores
+    const std::string error = ErrorOf([&] {
+      for (const Key& key : keys) {
+        store.Adopt(key, ToDense(RowSparse({{0, 1}})));
+        store.Push(key, RowSparse({{1, 1}}), true, 0);
+      }
+    });
+    EXPECT_NE(error.find("must be pushed in one order on all ranks"), std::string::npos)
+        << error;
+  });
+}
+
 TEST(RowStore, AtOnceEachPushIsAppliedOnce) {
   InRanks(3, [](Exchange& exchange) {
     RowStore store(exchange, Consistency::kEventual);

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "kvstore/array_work.h"
+#include "kvstore/key_agreement.h"
 #include "kvstore/push_transfer.h"
 #include "kvstore/row_store.h"
 
@@ -89,8 +90,8 @@ void RowStore::Send(Entry& entry, bool rows, const NDArray& codes, const Cuts& b
 }
 
 // A cut of no rows is told too; one of a negative size is not.
-void RowStore::SendIds(Entry& entry, RowHead::Kind kind, uint32_t round,
-                       const RowIds& ids, const Cuts& cuts, int priority) {
+void RowStore::SendIds(Entry& entry, RowHead head, const RowIds& ids, const Cuts& cuts,
+                       int priority) {
   Cuts bytes;
   int64_t all = 0;
   for (const Ranges::Part& cut : cuts) {
@@ -102,15 +103,20 @@ void RowStore::SendIds(Entry& entry, RowHead::Kind kind, uint32_t round,
   char* to = codes.data<char>();
   for (const Ranges::Part& cut : cuts) {
     if (cut.size() < 0) continue;
-    const RowHead head{kind, round, cut.size()};
+    head.count = cut.size();
     to = Put(to, &head, kHead);
     to = Put(to, ids.data() + cut.first, cut.size() * kIdBytes);
   }
   Send(entry, false, codes, bytes, priority);
 }
 
-void RowStore::TellFailure(Entry& entry, uint32_t round, const std::string& why) {
-  const RowHead head{RowHead::kFailed, round, static_cast<int64_t>(why.size())};
+RowHead RowStore::NextRound(Entry& entry, RowHead::Kind kind) {
+  return {kind, entry.rounds++, 0, turns_++, HashOf(entry.key)};
+}
+
+void RowStore::TellFailure(Entry& entry, const std::string& why) {
+  RowHead head = NextRound(entry, RowHead::kFailed);
+  head.count = static_cast<int64_t>(why.size());
   const int64_t n = kHead + head.count;
   const NDArray codes = Bytes(n);
   Put(Put(codes.data<char>(), &head, kHead), why.data(), head.count);
@@ -176,13 +182,14 @@ void RowStore::SendRows(Entry& entry, uint32_t round, const NDArray& values,
 RowStore::Rows RowStore::Exchanged(Entry& entry, const RowIds& ids,
                                    const NDArray& values, const Cuts& cuts, bool others,
                                    int priority) {
-  const uint32_t round = entry.rounds++;
+  const RowHead head = NextRound(entry, RowHead::kIds);
+  const uint32_t round = head.round;
   Cuts told = cuts;
   if (others) told[static_cast<size_t>(exchange_.rank())] = {0, -1};
-  SendIds(entry, RowHead::kIds, round, ids, told, priority);
+  SendIds(entry, head, ids, told, priority);
   if (!ids.empty()) SendRows(entry, round, values, cuts, priority);
   const std::vector<RowIds> lists =
-      server_->AwaitIds(entry.number, round, others, entry.key);
+      server_->AwaitIds(entry.number, head, others, entry.key);
   Rows rows;
   std::vector<int64_t> counts;
   for (const RowIds& list : lists) {
@@ -246,7 +253,7 @@ NDArray RowStore::Fetch(Entry& entry, const RowIds& ids, bool all, int priority)
     if (cut.size() == 0) cut = {0, -1};  // is asked nothing
     if (all && cut.size() > 0) cut = {0, 0};
   }
-  SendIds(entry, all ? RowHead::kAll : RowHead::kWanted, entry.rounds, ids, told,
+  SendIds(entry, {all ? RowHead::kAll : RowHead::kWanted, entry.rounds}, ids, told,
           priority);
   const NDArray rows = NDArray::Empty(
       WithRows(entry.shape, static_cast<int64_t>(ids.size())), entry.dtype);
