@@ -302,12 +302,16 @@ class Block {
     b_packed_ = scratch.As<uint32_t>();
     a_packed_ = b_packed_ + b_pairs;
     sums_ = reinterpret_cast<float*>(a_packed_ + rows_ * pairs_);
+    // Blocks of nearly equal rows, as a tile of few rows is slow.
+    const int64_t all = i1_ - i0_, blocks = CeilDiv(all, rows_);
     for (int64_t j = j0_; j < j1_; j += chunk_) {
       const int64_t n = std::min(chunk_, j1_ - j);
       for (int64_t piece = 0; piece < pieces_; ++piece) PackB(piece, j, n);
-      for (int64_t i = i0_; i < i1_; i += rows_)
-        for (int64_t piece = 0; piece < pieces_; ++piece)
-          Rows(piece, i, std::min(rows_, i1_ - i), j, n);
+      for (int64_t block = 0; block < blocks; ++block) {
+        const int64_t i = i0_ + all * block / blocks,
+                      end = i0_ + all * (block + 1) / blocks;
+        for (int64_t piece = 0; piece < pieces_; ++piece) Rows(piece, i, end - i, j, n);
+      }
     }
   }
 
