@@ -51,6 +51,10 @@ constexpr std::array<OptionInfo, kCount> kTable = {{
      "The MPI between the processes of a job: openmpi, mpich, or the path of a "
      "plug-in; "
      "auto: that whose launcher started the process; off: each process is alone."},
+    {"PLAIT_TRANSPORT", nullptr, "auto",
+     "How the arrays of a job travel: mpi; tcp: over connections of its own; auto: so "
+     "between machines, and inside one by reads of the other process's memory, or by "
+     "MPI where there is InfiniBand or the system forbids such reads."},
     {"PLAIT_HEARTBEAT", nullptr, "30",
      "Seconds without a sign of life after which a process of a job is held to be "
      "lost; "

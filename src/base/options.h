@@ -27,6 +27,7 @@ enum class Option : uint8_t {
   kRecompute,    // PLAIT_RECOMPUTE: bytes that training may keep between the parts
   kConv,         // PLAIT_CONV: auto | direct | winograd | gemm | measure[:FILE]
   kMpi,          // PLAIT_MPI: auto | openmpi | mpich | off | a plug-in's path
+  kTransport,    // PLAIT_TRANSPORT: auto | mpi | tcp
   kHeartbeat,    // PLAIT_HEARTBEAT: seconds after which a silent rank is lost
   kOpenMpiSize,  // set by Open MPI's mpirun
   kPmiSize,      // set by MPICH's mpiexec, and by srun --mpi=pmi2

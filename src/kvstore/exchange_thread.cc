@@ -19,6 +19,8 @@ namespace {
 // Rests between looks at the transport: while something is under way, at first and
 // when nothing has come for some time; and else.
 constexpr std::chrono::microseconds kBusyRest{20}, kLongRest{400}, kIdleRest{1000};
+// Where the transport ends a rest when something comes.
+constexpr std::chrono::microseconds kToldRest{50000};
 // How long a rank that ends its program waits for its last transfers.
 constexpr std::chrono::seconds kGrace{10};
 // Looks in vain before a rest.
@@ -137,6 +139,10 @@ void ExchangeThread::Run() {
     if (Stopped()) return;
     in_vain = moved ? 0 : in_vain + 1;
     const bool busy = !meetings_.empty() || !outbox_.empty() || !requests_.idle();
+    if (comm_.Tells()) {
+      if (!moved) comm_.Idle(kToldRest);
+      continue;
+    }
     if (moved) rest = kBusyRest;
     if (in_vain <= (busy ? kLooks : 0)) continue;
     comm_.Idle(busy ? rest : kIdleRest);

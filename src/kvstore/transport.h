@@ -71,6 +71,8 @@ class Communicator {
   // something has come. Ranks share cores: who polls in vain must rest.
   virtual void Idle(std::chrono::microseconds most) = 0;
   virtual void Wake() = 0;
+  // Whether Idle always returns when something has come.
+  virtual bool Tells() const { return false; }
 
   // Empty while all is well.
   virtual std::string fault() const = 0;

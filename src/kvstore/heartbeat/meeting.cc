@@ -10,6 +10,7 @@
 #include <cstring>
 #include <list>
 #include <set>
+#include <utility>
 
 #include "base/error.h"
 
@@ -23,11 +24,12 @@ constexpr size_t kMostGuests = 64;
 
 class Meeting {
  public:
-  Meeting(int rank, std::span<const Contact> contacts, const Listener& listener)
+  Meeting(int rank, std::span<const Contact> contacts, const Listener& listener,
+          std::vector<int> neighbours)
       : rank_(rank),
         contacts_(contacts),
         listener_(listener),
-        neighbours_(Neighbours(rank, static_cast<int>(contacts.size()))),
+        neighbours_(std::move(neighbours)),
         links_(neighbours_.size()),
         why_(neighbours_.size()) {}
 
@@ -121,7 +123,7 @@ class Meeting {
           accept4(listener_.fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
       if (fd < 0) return;
       guests_.push_back(std::make_unique<Link>(fd));
-      if (guests_.size() > kMostGuests) guests_.pop_front();
+      if (guests_.size() > kMostGuests + neighbours_.size()) guests_.pop_front();
     }
   }
 
@@ -222,7 +224,16 @@ std::vector<int> Neighbours(int rank, int size) {
 std::vector<std::unique_ptr<Link>> Meet(int rank, std::span<const Contact> contacts,
                                         const Listener& listener,
                                         std::chrono::milliseconds most) {
-  return Meeting(rank, contacts, listener).Run(Clock::now() + most);
+  return Meet(rank, contacts, listener, most,
+              Neighbours(rank, static_cast<int>(contacts.size())));
+}
+
+std::vector<std::unique_ptr<Link>> Meet(int rank, std::span<const Contact> contacts,
+                                        const Listener& listener,
+                                        std::chrono::milliseconds most,
+                                        std::vector<int> neighbours) {
+  return Meeting(rank, contacts, listener, std::move(neighbours))
+      .Run(Clock::now() + most);
 }
 
 }  // namespace plait

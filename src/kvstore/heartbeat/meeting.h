@@ -33,6 +33,12 @@ std::vector<int> Neighbours(int rank, int size);
 std::vector<std::unique_ptr<Link>> Meet(int rank, std::span<const Contact> contacts,
                                         const Listener& listener,
                                         std::chrono::milliseconds most);
+// The same with those `neighbours`, in rising order; who is one's neighbour has this
+// rank for one.
+std::vector<std::unique_ptr<Link>> Meet(int rank, std::span<const Contact> contacts,
+                                        const Listener& listener,
+                                        std::chrono::milliseconds most,
+                                        std::vector<int> neighbours);
 
 }  // namespace plait
 

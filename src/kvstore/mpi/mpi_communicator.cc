@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/options.h"
+#include "kvstore/wire/meet_wires.h"
 
 namespace plait {
 
@@ -59,6 +60,11 @@ MpiCommunicator::MpiCommunicator(const PlaitMpi& mpi, int expected,
     Wake();
     TellLauncher(heartbeats_->fault());
   });
+  wires_ = MeetWires(rank_, size_, timeout.count() > 0, [&](auto... arguments) {
+    Check(mpi_.gather(arguments..., error) == 0, ErrorKind::kRuntime,
+          "kvstore: ", mpi_.name, " cannot reach all ranks: ", error);
+  });
+  ready_ = true;
 }
 
 void MpiCommunicator::CheckUsable() const {
@@ -85,6 +91,11 @@ void MpiCommunicator::Break(const char* call, int rank, const char* error) {
 Communicator::RequestPtr MpiCommunicator::Send(int to, int tag, const void* data,
                                                size_t bytes) {
   CheckPeer(to, tag, bytes);
+  if (wires_) {
+    std::lock_guard lock(calls_);
+    CheckUsable();
+    return wires_->Send(to, tag, data, bytes);
+  }
   auto request = std::make_unique<MpiRequest>();
   request->other = to;
   char error[kPlaitMpiError] = "";
@@ -99,6 +110,11 @@ Communicator::RequestPtr MpiCommunicator::Send(int to, int tag, const void* data
 Communicator::RequestPtr MpiCommunicator::Receive(int from, int tag, void* data,
                                                   size_t bytes) {
   CheckPeer(from, tag, bytes);
+  if (wires_) {
+    std::lock_guard lock(calls_);
+    CheckUsable();
+    return wires_->Receive(from, tag, data, bytes);
+  }
   auto request = std::make_unique<MpiRequest>();
   request->other = from;
   char error[kPlaitMpiError] = "";
@@ -118,6 +134,7 @@ std::optional<Communicator::Arrival> MpiCommunicator::Probe(int tag) {
   char error[kPlaitMpiError] = "";
   std::lock_guard lock(calls_);
   CheckUsable();
+  if (wires_) return wires_->Probe(tag);
   if (mpi_.probe(tag, &found, &arrival.from, &arrival.bytes, error)) {
     Break("look for messages", rank_, error);
   }
@@ -147,9 +164,10 @@ void MpiCommunicator::Look() {
 }
 
 bool MpiCommunicator::Test(Request& request, size_t* received) {
-  auto& mine = static_cast<MpiRequest&>(request);
   std::lock_guard lock(calls_);
   CheckUsable();
+  if (wires_) return wires_->Test(request, received);
+  auto& mine = static_cast<MpiRequest&>(request);
   if (!mine.done && mine.look == looks_) Look();
   mine.look = looks_;
   if (!mine.done) return false;
@@ -160,12 +178,15 @@ bool MpiCommunicator::Test(Request& request, size_t* received) {
 }
 
 void MpiCommunicator::Idle(std::chrono::microseconds most) {
+  if (wires_) return wires_->Idle(most);
   std::unique_lock lock(rest_);
   rested_.wait_for(lock, most, [this] { return woken_; });
   woken_ = false;
 }
 
 void MpiCommunicator::Wake() {
+  if (!ready_) return;  // it is being made
+  if (wires_) return wires_->Wake();
   {
     std::lock_guard lock(rest_);
     woken_ = true;
@@ -205,6 +226,7 @@ bool MpiCommunicator::Close() {
   {
     std::lock_guard lock(calls_);
     closed_ = true;
+    if (wires_ && whole) wires_->Flush();
     if (whole) mpi_.finish();
   }
   heartbeats_->Leave();

@@ -1,5 +1,8 @@
 // MpiCommunicator: a Communicator over the table of an MPI plug-in, with heartbeats.
 //
+// Where the ranks have connections of their own (Wires), these carry the messages, and
+// MPI only starts and ends the job.
+//
 // Each call of MPI costs system calls, however many requests it is about, so Test asks
 // about all of them when it is called for a request for the second time.
 //
@@ -8,6 +11,7 @@
 #ifndef PLAIT_KVSTORE_MPI_MPI_COMMUNICATOR_H_
 #define PLAIT_KVSTORE_MPI_MPI_COMMUNICATOR_H_
 
+#include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -17,6 +21,7 @@
 #include "kvstore/heartbeat/heartbeats.h"
 #include "kvstore/mpi/plugin.h"
 #include "kvstore/transport.h"
+#include "kvstore/wire/wires.h"
 
 namespace plait {
 
@@ -34,6 +39,7 @@ class MpiCommunicator final : public Communicator {
   bool Test(Request& request, size_t* received) override;
   void Idle(std::chrono::microseconds most) override;
   void Wake() override;
+  bool Tells() const override { return wires_ != nullptr; }
   std::string fault() const override { return heartbeats_->fault(); }
   void Abort(const std::string& text) override;
 
@@ -42,7 +48,10 @@ class MpiCommunicator final : public Communicator {
   // _exit, as what MPI runs at the end of a process may wait for the lost rank.
   bool Close();
   // In the child of a fork.
-  void CloseInChild() { heartbeats_->CloseInChild(); }
+  void CloseInChild() {
+    heartbeats_->CloseInChild();
+    if (wires_) wires_->CloseInChild();
+  }
 
  private:
   void CheckUsable() const;
@@ -58,7 +67,9 @@ class MpiCommunicator final : public Communicator {
   int rank_ = 0;
   int size_ = 1;
   std::unique_ptr<Heartbeats> heartbeats_;
-  std::mutex calls_;  // one call of MPI at a time
+  std::atomic<bool> ready_{false};  // wires_ is what it will be
+  std::unique_ptr<Wires> wires_;    // null: messages go by MPI
+  std::mutex calls_;                // one call of MPI at a time
   bool closed_ = false;
   // Guarded by calls_: requests that are not done, as far as is known, and how often
   // MPI was asked about them.
