@@ -214,6 +214,13 @@ void Codec::Encode(const void* x, void* residual, void* codes, int64_t n) const 
 }
 
 void Codec::Sum(std::span<const void* const> parts, void* y, int64_t n) const {
+  if (plain() && dtype == DType::kFloat32 && parts.size() == 2) {
+    const auto* a = static_cast<const float*>(parts[0]);
+    const auto* b = static_cast<const float*>(parts[1]);
+    auto* sum = static_cast<float*>(y);
+    for (int64_t i = 0; i < n; ++i) sum[i] = 0.0F + a[i] + b[i];
+    return;
+  }
   VisitDType(dtype, [&]<typename T>() {
     Wide<T> sum[kTile];
     for (int64_t first = 0; first < n; first += kTile) {

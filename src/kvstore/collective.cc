@@ -11,12 +11,16 @@ namespace plait {
 namespace {
 
 // No array of a key is longer.
-constexpr uint64_t kMostTotal = uint64_t{1} << 40;
+constexpr uint64_t kMostTotal = uint64_t{1} << 38;
 
 }  // namespace
 
-Collective::Collective(int rank, int size, Outbox& outbox)
-    : rank_(rank), size_(size), outbox_(outbox), peers_(static_cast<size_t>(size)) {}
+Collective::Collective(int rank, int size, Outbox& outbox, PiecePool& pool)
+    : rank_(rank),
+      size_(size),
+      outbox_(outbox),
+      pool_(pool),
+      peers_(static_cast<size_t>(size)) {}
 
 // Whole units of so many bytes of codes.
 int64_t Collective::PieceBytes() const {
@@ -203,6 +207,10 @@ char* Collective::Place(int from, const Entry& entry) {
   half.claimed_form = entry.form;
   CheckTotal(from, half);
   ++receiving_;
+  if (entry.said == Said::kPart) {
+    peer.pieces.push_back({entry.offset, entry.bytes, pool_.Take(entry.bytes)});
+    return peer.pieces.back().memory.get();
+  }
   if (Direct(from, entry)) return WholeAt(from, entry.offset);
   if (!half.scratch) half.scratch = NDArray::Empty({half.claimed}, DType::kUint8);
   return half.scratch.data<char>() + entry.offset;
@@ -227,8 +235,12 @@ void Collective::Use(const Piece& piece) {
     if (at != piece.place) std::memcpy(at, piece.place, entry.bytes);
     return;
   }
-  const auto index =
-      static_cast<size_t>(entry.offset) / static_cast<size_t>(PieceBytes());
+  const auto bytes = static_cast<uint64_t>(PieceBytes());
+  Check(entry.offset % bytes == 0 &&
+            entry.bytes == std::min(bytes, entry.total - entry.offset),
+        ErrorKind::kIo, "rank ", piece.from, " sent ", entry.bytes, " bytes at ",
+        entry.offset, " of ", entry.total, "; pieces of ", bytes, " were expected");
+  const uint64_t index = entry.offset / bytes;
   if (++part_counts_[index] == size_ - 1) SumPiece(static_cast<int64_t>(index));
 }
 
@@ -239,16 +251,26 @@ void Collective::SumPiece(int64_t index) {
   const int64_t elements = piece / spec_.codec.Bytes(kUnit) * kUnit;
   const int64_t first = index * elements;
   const int64_t n = std::min(elements, own.size() - first);
+  const auto offset = static_cast<uint64_t>(index * piece);
   std::vector<const void*> parts;
+  std::vector<Memory> used;
   for (int r = 0; r < size_; ++r) {
-    const char* from = r == rank_
-                           ? arrays_.src + spec_.codec.Bytes(own.first)
-                           : peers_[static_cast<size_t>(r)].part.scratch.data<char>();
-    parts.push_back(from + index * piece);
+    if (r == rank_) {
+      parts.push_back(arrays_.src + spec_.codec.Bytes(own.first) + offset);
+      continue;
+    }
+    auto& pieces = peers_[static_cast<size_t>(r)].pieces;
+    const auto found =
+        std::find_if(pieces.begin(), pieces.end(),
+                     [offset](const Memory& one) { return one.offset == offset; });
+    parts.push_back(found->memory.get());
+    used.push_back(std::move(*found));
+    pieces.erase(found);
   }
   const auto size = static_cast<int64_t>(SizeOf(spec_.codec.dtype));
   char* dst = arrays_.dst + ((spec_.gather ? own.first : 0) + first) * size;
   spec_.codec.Sum(parts, dst, n);
+  for (Memory& one : used) pool_.Give(std::move(one.memory), one.bytes);
   --to_sum_;
   if (!spec_.gather) return;
   for (int64_t at = 0; at < n * size; at += kPieceBytes) {

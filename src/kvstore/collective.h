@@ -11,12 +11,14 @@
 #ifndef PLAIT_KVSTORE_COLLECTIVE_H_
 #define PLAIT_KVSTORE_COLLECTIVE_H_
 
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "kvstore/codec.h"
 #include "kvstore/outbox.h"
+#include "kvstore/piece_pool.h"
 #include "ndarray/ndarray.h"
 
 namespace plait {
@@ -43,7 +45,7 @@ struct CollectiveArrays {
 
 class Collective final : public Sender {
  public:
-  Collective(int rank, int size, Outbox& outbox);
+  Collective(int rank, int size, Outbox& outbox, PiecePool& pool);
 
   // The own program takes part; or, with a text, says that it will not.
   void Begin(const CollectiveSpec& spec, const CollectiveArrays& arrays);
@@ -68,8 +70,8 @@ class Collective final : public Sender {
   bool Forgettable() const;
 
  private:
-  struct Half {  // what a peer sends in one phase
-    NDArray scratch;
+  struct Half {            // what a peer sends in one phase
+    NDArray scratch;       // for what may not go to its place yet; kWhole
     int64_t expected = 0;  // bytes, by what this rank knows
     int64_t claimed = -1;  // by what the peer says
     int64_t announced = 0;
@@ -78,9 +80,15 @@ class Collective final : public Sender {
     bool ended = false;
     bool Complete() const { return ended || got == (claimed < 0 ? expected : claimed); }
   };
+  struct Memory {  // of a piece of a part
+    uint64_t offset;
+    size_t bytes;
+    PiecePool::Memory memory;
+  };
   struct Peer {
     Half part, whole;
-    int64_t parts_sent = 0;  // bytes known to have left
+    std::deque<Memory> pieces;  // of the part, that are not summed yet
+    int64_t parts_sent = 0;     // bytes known to have left
   };
   struct Piece {
     int from;
@@ -107,6 +115,7 @@ class Collective final : public Sender {
 
   const int rank_, size_;
   Outbox& outbox_;
+  PiecePool& pool_;
   std::vector<Peer> peers_;
   CollectiveSpec spec_;
   CollectiveArrays arrays_;

@@ -302,7 +302,7 @@ ExchangeThread::Meeting& ExchangeThread::At(uint32_t slot, uint32_t round) {
   Meeting& meeting = meetings_[{slot, round}];
   if (!meeting.collective) {
     meeting.collective =
-        std::make_unique<Collective>(comm_.rank(), comm_.size(), outbox_);
+        std::make_unique<Collective>(comm_.rank(), comm_.size(), outbox_, pool_);
   }
   return meeting;
 }

@@ -100,6 +100,7 @@ class ExchangeThread {
   Communicator& comm_;
   Traffic traffic_;
   Outbox outbox_;
+  PiecePool pool_;
   Requests requests_;
   std::map<Id, Meeting> meetings_;
   std::list<Incoming> incoming_;
