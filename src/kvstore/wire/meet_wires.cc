@@ -102,7 +102,6 @@ std::vector<std::unique_ptr<Link>> Connect(int rank, const std::vector<Facts>& a
 
 std::unique_ptr<Wires> MeetWires(int rank, int size, bool watched,
                                  const GatherBytes& gather) {
-  static decltype(Contact::token) proof;
   const Listener listener;
   Facts mine;
   mine.wish = WishOfUser();
@@ -111,8 +110,8 @@ std::unique_ptr<Wires> MeetWires(int rank, int size, bool watched,
   struct stat unused {};
   mine.fabric = stat("/sys/class/infiniband", &unused) == 0;
   mine.watched = watched;
-  proof = mine.contact.token;
-  mine.proof = reinterpret_cast<uint64_t>(proof.data());
+  // Others look at it before the second gathering ends.
+  mine.proof = reinterpret_cast<uint64_t>(mine.contact.token.data());
 #ifdef PR_SET_PTRACER
   // Some systems let only chosen processes of a user read another's memory.
   if (mine.wish == kAuto) prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
