@@ -150,6 +150,16 @@ class GraphCall {
   void Release() { arena_ = NDArray(); }
 
  private:
+  struct Ready;  // a segment with its Vars and addresses
+
+  const NDArray& ArrayOf(int base) const;
+  void Prepare(Ready& ready) const;
+  // False where something that it uses is busy, or it takes too long.
+  bool RunInline(Ready& ready, std::span<const RandomStream> streams) const;
+  // `held`: bytes that are held until the run is over.
+  void Push(const Ready& ready, std::span<const RandomStream> streams,
+            size_t held) const;
+
   Ref<const CompiledGraph> graph_;
   NDArray arena_;
   SmallVector<RandomStream, 2> streams_;  // of the forward part

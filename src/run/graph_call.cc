@@ -165,6 +165,118 @@ void GraphCall::RunHere(const CompiledGraph& graph, PartName part, char* arena,
     GraphOperation::Run(graph, segment, bases, streams, true);
 }
 
+struct GraphCall::Ready {
+  explicit Ready(const CompiledGraph::Segment& s, size_t bases_size)
+      : segment(s), bases(bases_size) {
+    for (char*& b : bases) b = nullptr;
+  }
+
+  const CompiledGraph::Segment& segment;
+  SmallVector<char*, 16> bases;
+  Vars reads, writes;
+  SmallVector<PrologueSource, 16> sources;
+  Ref<const KeptValues> kept;
+  double cost = 0;  // in nanoseconds
+  // The engine takes each Var once, however often it is named; the way past it wants
+  // lists without repetitions. Only lists of few have none.
+  bool few = true;
+};
+
+const NDArray& GraphCall::ArrayOf(int base) const {
+  if (base == 0) return arena_;
+  const int first_output = graph_->OutputBase(0);
+  return base < first_output ? inputs[base - 1] : outputs[base - first_output];
+}
+
+void GraphCall::Prepare(Ready& ready) const {
+  const CompiledGraph::Segment& segment = ready.segment;
+  ready.few = segment.reads.size() + segment.writes.size() <= kFew;
+  const auto add = [&](Vars& vars, Var* var) {
+    ready.few ? AddOnce(vars, var) : vars.push_back(var);
+  };
+  for (int base : segment.writes) {
+    const NDArray& x = ArrayOf(base);
+    if (!x) continue;
+    x.body()->Materialize();
+    x.body()->chunk->SettleForWrite();
+    add(ready.writes, &x.body()->chunk->var());
+    ready.bases[base] = static_cast<char*>(x.data());
+  }
+  for (int base : segment.reads) {
+    const NDArray& x = ArrayOf(base);
+    if (!x) continue;
+    x.body()->Materialize();
+    x.body()->chunk->SettleForRead();
+    Var* var = &x.body()->chunk->var();
+    if (std::find(ready.writes.begin(), ready.writes.end(), var) == ready.writes.end())
+      add(ready.reads, var);
+    ready.bases[base] = static_cast<char*>(x.data());
+  }
+  ready.cost = segment.cost;
+  if (!segment.uses_kept) return;
+  const Prologue& prologue = *graph_->prologue_;
+  for (int source : prologue.sources()) {
+    ready.sources.push_back({inputs[source].body()->chunk.get(),
+                             static_cast<char*>(inputs[source].data())});
+  }
+  ready.kept = prologue.Find(ready.sources);
+  if (!ready.kept) ready.cost += prologue.cost();
+}
+
+bool GraphCall::RunInline(Ready& ready, std::span<const RandomStream> streams) const {
+  const CompiledGraph::Segment& segment = ready.segment;
+  if (segment.lane != Lane::kCompute || ready.cost > kInlineNanoseconds) return false;
+  if (!ready.few) {
+    MakeUnique(ready.reads);
+    MakeUnique(ready.writes);
+  }
+  Engine& engine = Engine::Get();
+  if (!engine.TryBegin(ready.reads, ready.writes)) return false;
+  const InlineTimer timer("graph");
+  try {
+    if (segment.uses_kept)
+      ready.kept =
+          GraphOperation::Place(*graph_, ready.sources, ready.bases, ready.kept);
+    std::optional<ScopedBlocking> blocking;
+    if (segment.cost > kBlockingNanoseconds) blocking.emplace();
+    GraphOperation::Run(*graph_, segment, ready.bases, streams);
+  } catch (...) {
+    for (int base : segment.writes) {
+      const NDArray& x = ArrayOf(base);
+      if (base >= graph_->OutputBase(0)) FillFailed(x.data(), x.dtype(), x.size());
+    }
+    engine.EndFailed(ready.reads, ready.writes, std::current_exception());
+    return true;
+  }
+  engine.End(ready.reads, ready.writes);
+  return true;
+}
+
+void GraphCall::Push(const Ready& ready, std::span<const RandomStream> streams,
+                     size_t held) const {
+  const CompiledGraph::Segment& segment = ready.segment;
+  auto op = std::make_unique<GraphOperation>();
+  op->graph = graph_;
+  op->segment = &segment;
+  op->lane = segment.lane;
+  op->bases = ready.bases;
+  op->sources = ready.sources;
+  for (const RandomStream& stream : streams) op->streams.push_back(stream);
+  for (const auto* list : {&segment.reads, &segment.writes}) {
+    for (int base : *list) {
+      const NDArray& x = ArrayOf(base);
+      if (!x) continue;
+      op->chunks.push_back(x.body()->chunk);
+      if (list == &segment.writes && base >= graph_->OutputBase(0))
+        op->written.push_back({x.data(), x.dtype(), x.size()});
+    }
+  }
+  op->bytes += held;
+  for (const auto& w : op->written)
+    op->bytes += static_cast<size_t>(w.size) * SizeOf(w.dtype);
+  Engine::Get().Push(std::move(op), ready.reads, ready.writes);
+}
+
 void GraphCall::Run(PartName name) {
   const CompiledGraph& g = *graph_;
   const CompiledGraph::Part& part = g.parts_[name];
@@ -178,94 +290,12 @@ void GraphCall::Run(PartName name) {
   SmallVector<RandomStream, 2> streams;
   for (int i = 0; i < part.num_random; ++i)
     streams.push_back(NextRandomStream(Device{}));
-
-  const int first_output = g.OutputBase(0);
-  const auto array_of = [&](int base) -> const NDArray& {
-    if (base == 0) return arena_;
-    return base < first_output ? inputs[base - 1] : outputs[base - first_output];
-  };
   if (name == kForward) streams_ = streams;
-  Engine& engine = Engine::Get();
   for (const CompiledGraph::Segment& segment : part.segments) {
-    // The engine takes each Var once, however often it is named; the way past it wants
-    // lists without repetitions.
-    const bool few = segment.reads.size() + segment.writes.size() <= kFew;
-    const auto add = [few](Vars& vars, Var* var) {
-      few ? AddOnce(vars, var) : vars.push_back(var);
-    };
-    SmallVector<char*, 16> bases(1 + inputs.size() + outputs.size());
-    for (char*& b : bases) b = nullptr;
-    Vars reads, writes;
-    for (int base : segment.writes) {
-      const NDArray& x = array_of(base);
-      if (!x) continue;
-      x.body()->Materialize();
-      x.body()->chunk->SettleForWrite();
-      add(writes, &x.body()->chunk->var());
-      bases[base] = static_cast<char*>(x.data());
-    }
-    for (int base : segment.reads) {
-      const NDArray& x = array_of(base);
-      if (!x) continue;
-      x.body()->Materialize();
-      x.body()->chunk->SettleForRead();
-      Var* var = &x.body()->chunk->var();
-      if (std::find(writes.begin(), writes.end(), var) == writes.end()) add(reads, var);
-      bases[base] = static_cast<char*>(x.data());
-    }
-    SmallVector<PrologueSource, 16> sources;
-    Ref<const KeptValues> kept;
-    double cost = segment.cost;
-    if (segment.uses_kept) {
-      for (int source : g.prologue_->sources())
-        sources.push_back({inputs[source].body()->chunk.get(),
-                           static_cast<char*>(inputs[source].data())});
-      kept = g.prologue_->Find(sources);
-      if (!kept) cost += g.prologue_->cost();
-    }
-    if (segment.lane == Lane::kCompute && cost <= kInlineNanoseconds && !few) {
-      MakeUnique(reads);
-      MakeUnique(writes);
-    }
-    if (segment.lane == Lane::kCompute && cost <= kInlineNanoseconds &&
-        engine.TryBegin(reads, writes)) {
-      const InlineTimer timer("graph");
-      try {
-        if (segment.uses_kept) kept = GraphOperation::Place(g, sources, bases, kept);
-        std::optional<ScopedBlocking> blocking;
-        if (segment.cost > kBlockingNanoseconds) blocking.emplace();
-        GraphOperation::Run(g, segment, bases, streams);
-      } catch (...) {
-        for (int base : segment.writes) {
-          const NDArray& x = array_of(base);
-          if (base >= first_output) FillFailed(x.data(), x.dtype(), x.size());
-        }
-        engine.EndFailed(reads, writes, std::current_exception());
-        continue;
-      }
-      engine.End(reads, writes);
-      continue;
-    }
-    auto op = std::make_unique<GraphOperation>();
-    op->graph = graph_;
-    op->segment = &segment;
-    op->lane = segment.lane;
-    op->bases = bases;
-    op->sources = sources;
-    op->streams = streams;
-    for (const auto* list : {&segment.reads, &segment.writes}) {
-      for (int base : *list) {
-        const NDArray& x = array_of(base);
-        if (!x) continue;
-        op->chunks.push_back(x.body()->chunk);
-        if (list == &segment.writes && base >= first_output)
-          op->written.push_back({x.data(), x.dtype(), x.size()});
-      }
-    }
-    if (&segment == &part.segments.back()) op->bytes += held;
-    for (const auto& w : op->written)
-      op->bytes += static_cast<size_t>(w.size) * SizeOf(w.dtype);
-    engine.Push(std::move(op), reads, writes);
+    Ready ready(segment, 1 + inputs.size() + outputs.size());
+    Prepare(ready);
+    const bool last = &segment == &part.segments.back();
+    if (!RunInline(ready, streams)) Push(ready, streams, last ? held : 0);
   }
 }
 
