@@ -158,7 +158,8 @@ class Cluster:
             if any(one.poll() is not None for one in self.daemons):
                 return False
             if self.ask("sinfo", "-h", "-N", "-o", "%T") == ["idle", "idle"]:
-                return True
+                # Some sandboxes have daemons that answer and can start nothing.
+                return len(self.ask("srun", "-N2", "-n2", "hostname")) == 2
             time.sleep(0.2)
         return False
 
