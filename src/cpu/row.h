@@ -1,4 +1,5 @@
-// Row words: vector code for one contiguous row of floats or doubles.
+// Row words: vector code for one contiguous row of floats or doubles; ArgMax and ArgMin
+// of any dtype.
 //
 // For operators that are loops over rows: softmax, norms, argmax, cross entropy. Sums
 // are added up in four vectors, as a tree, and depend on the row alone. Rows may be
@@ -67,11 +68,11 @@ void Affine(const T* x, T scale, T shift, T* y, int64_t n) {
 // REQUIRES: n > 0.
 template <typename T>
 int64_t ArgMax(const T* x, int64_t n) {
-  return Loops<T>().arg_max(x, n);
+  return GetKernels().arg_max[static_cast<int>(kDTypeOf<T>)](x, n);
 }
 template <typename T>
 int64_t ArgMin(const T* x, int64_t n) {
-  return Loops<T>().arg_min(x, n);
+  return GetKernels().arg_min[static_cast<int>(kDTypeOf<T>)](x, n);
 }
 
 }  // namespace plait::cpu::row

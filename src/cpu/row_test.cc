@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <type_traits>
 #include <vector>
 
 namespace plait::cpu {
@@ -76,6 +77,60 @@ TEST_P(Rows, InfinitiesAreNumbers) {
   std::vector<float> one = low;
   one[17] = -5;
   EXPECT_EQ(row::ArgMax(one.data(), 20), 17);
+}
+
+// Rows of any dtype with many equal elements: the first one counts, wherever the parts
+// of a row that are looked at together begin.
+template <typename T>
+void CheckPlaces(int64_t n, std::mt19937& random) {
+  using A = Accumulate<T>;
+  std::vector<T> x(n);
+  const auto draw = [&](int64_t values) {
+    const auto v = static_cast<int>(random() % values);
+    const bool negative = std::is_signed_v<A> && random() % 2 == 0;
+    return static_cast<T>(static_cast<A>(negative ? -v : v));
+  };
+  const auto check = [&](const char* what) {
+    int64_t most = 0, least = 0;
+    for (int64_t i = 1; i < n; ++i) {
+      const A v = static_cast<A>(x[i]), high = static_cast<A>(x[most]),
+              low = static_cast<A>(x[least]);
+      if (v > high || (v != v && high == high)) most = i;
+      if (v < low || (v != v && low == low)) least = i;
+    }
+    EXPECT_EQ(row::ArgMax(x.data(), n), most) << what << " of " << n;
+    EXPECT_EQ(row::ArgMin(x.data(), n), least) << what << " of " << n;
+  };
+  for (T& v : x) v = draw(3);
+  check("equal ones");
+  for (T& v : x) v = draw(100);
+  check("many values");
+  for (int64_t i = 0; i < n; ++i) x[i] = static_cast<T>(static_cast<A>(i / 40 % 100));
+  check("ascending ones");
+  if constexpr (!std::is_integral_v<A>) {
+    for (T& v : x) v = static_cast<T>(static_cast<A>(random() % 2 == 0 ? 0.0 : -0.0));
+    check("zeros of both signs");
+    const A inf = std::numeric_limits<A>::infinity();
+    for (T& v : x) v = static_cast<T>(random() % 9 == 0 ? -inf : inf);
+    check("infinities");
+    for (int k = 0; k < 2; ++k) {
+      const A nan = std::numeric_limits<A>::quiet_NaN();
+      x[random() % n] = static_cast<T>(random() % 2 == 0 ? nan : -nan);
+      check("NaN");
+    }
+  }
+}
+
+TEST_P(Rows, PlacesOfTheBestAreThoseOfPlainLoops) {
+  std::mt19937 random(2);
+  for (int64_t n : {1,   2,   7,   15,  16,  17,  31,  33,   63,   64,   65,   127,
+                    128, 129, 255, 257, 511, 513, 640, 1000, 2047, 2049, 4100, 20000}) {
+    for (int d = 0; d < kNumDTypes; ++d) {
+      VisitDType(static_cast<DType>(d), [&]<typename T>() {
+        if constexpr (!std::is_same_v<T, bool>) CheckPlaces<T>(n, random);
+      });
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, Rows, testing::ValuesIn(internal::TargetsForTest()));

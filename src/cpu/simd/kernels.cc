@@ -28,6 +28,7 @@ void BuildKernels(Kernels& k) {
   FillTrigonometry(k);
   FillSpecial(k);
   FillRows(k);
+  FillArgs(k);
 }
 
 void UseTargetForTest(int64_t target) {

@@ -31,6 +31,9 @@ using Loop = void (*)(const void* x, const void* y, const void* z, void* out, in
 // for floats, else the compute type.
 using RowsLoop = void (*)(const void* x, int64_t rows, int64_t length, void* acc);
 
+// Where the first of the best elements of a row of n > 0 is; NaN beats every number.
+using ArgLoop = int64_t (*)(const void* x, int64_t n);
+
 // Functions that are often one after the other: see Kernels::pair.
 enum class PairFirst : uint8_t { kAdd, kSub, kMul, kCount };
 enum class PairSecond : uint8_t {
@@ -53,8 +56,6 @@ struct RowLoops {
   T (*exp_minus)(const T* x, T minus, T* y, int64_t n);
   T (*sum_exp_minus)(const T* x, T minus, int64_t n);
   void (*affine)(const T* x, T scale, T shift, T* y, int64_t n);
-  int64_t (*arg_max)(const T* x, int64_t n);
-  int64_t (*arg_min)(const T* x, int64_t n);
 };
 
 struct Kernels {
@@ -74,6 +75,7 @@ struct Kernels {
   Loop accumulate_wide[kNumReductions][kNumComputes];
   RowLoops<float> row_float;
   RowLoops<double> row_double;
+  ArgLoop arg_max[kNumDTypes], arg_min[kNumDTypes];  // of the dtype in memory
 };
 
 // Thread-safe; built at the first call.
@@ -102,6 +104,7 @@ void FillTrigonometry(Kernels& k);
 void FillSpecial(Kernels& k);
 void FillPlainRows(Kernels& k);
 void FillRows(Kernels& k);
+void FillArgs(Kernels& k);
 
 // For tests: makes GetKernels() return the table of one of Highway's targets, or the
 // plain loops for 0, or again this processor's for -1. Not thread-safe.

@@ -23,9 +23,13 @@ T Extreme(const T* x, int64_t n) {
 }
 
 template <bool kMax, typename T>
-int64_t ArgExtreme(const T* x, int64_t n) {
+int64_t ArgExtreme(const void* row, int64_t n) {
+  using A = Accumulate<T>;
+  const T* x = static_cast<const T*>(row);
   int64_t best = 0;
-  for (int64_t i = 1; i < n; ++i) best = Beats<kMax>(x[i], x[best]) ? i : best;
+  for (int64_t i = 1; i < n; ++i) {
+    if (Beats<kMax>(static_cast<A>(x[i]), static_cast<A>(x[best]))) best = i;
+  }
   return best;
 }
 
@@ -64,16 +68,21 @@ void Affine(const T* x, T scale, T shift, T* y, int64_t n) {
 }
 
 template <typename T>
-constexpr RowLoops<T> kPlainRows = {
-    Extreme<true, T>, Extreme<false, T>,   Sum<T>,
-    Dot<T>,           ExpMinus<T>,         SumExpMinus<T>,
-    Affine<T>,        ArgExtreme<true, T>, ArgExtreme<false, T>};
+constexpr RowLoops<T> kPlainRows = {Extreme<true, T>, Extreme<false, T>, Sum<T>,
+                                    Dot<T>,           ExpMinus<T>,       SumExpMinus<T>,
+                                    Affine<T>};
 
 }  // namespace
 
 void FillPlainRows(Kernels& k) {
   k.row_float = kPlainRows<float>;
   k.row_double = kPlainRows<double>;
+  for (int d = 0; d < kNumDTypes; ++d) {
+    VisitDType(static_cast<DType>(d), [&]<typename T>() {
+      k.arg_max[d] = ArgExtreme<true, T>;
+      k.arg_min[d] = ArgExtreme<false, T>;
+    });
+  }
 }
 
 }  // namespace plait::cpu::internal

@@ -2,8 +2,6 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/simd/row_loops.cc"
-#include <algorithm>
-
 #include "cpu/simd/targets.h"
 #include "hwy/foreach_target.h"
 //
@@ -100,78 +98,10 @@ void Affine(const T* x, T scale, T shift, T* y, int64_t n) {
   }
 }
 
-// Each lane keeps its best value and where that was; the first of equal ones wins.
-template <typename T, bool kMax>
-struct Best {
-  using D = Tag<T>;
-  using DI = hn::RebindToSigned<D>;
-  hn::Vec<D> value;
-  hn::Vec<DI> index;
-
-  HWY_INLINE void Update(hn::Vec<D> v, hn::Vec<DI> at) {
-    const auto better = kMax ? hn::Gt(v, value) : hn::Lt(v, value);
-    const auto nan = hn::And(hn::IsNaN(v), hn::Eq(value, value));
-    const auto beats = hn::Or(better, nan);
-    value = hn::IfThenElse(beats, v, value);
-    index = hn::IfThenElse(hn::RebindMask(DI(), beats), at, index);
-  }
-};
-
-// REQUIRES: n fits the signed integer of T's size.
-template <typename T, bool kMax>
-int64_t ArgBestShort(const T* x, int64_t n) {
-  const Tag<T> d;
-  const hn::RebindToSigned<decltype(d)> di;
-  using I = hn::TFromD<decltype(di)>;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const T worst = kMax ? kLowest<T> : kHighest<T>;
-  Best<T, kMax> best{hn::Set(d, worst), hn::Iota(di, 0)};
-  auto at = hn::Iota(di, 0);
-  const auto step = hn::Set(di, static_cast<I>(lanes));
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes, at = hn::Add(at, step)) {
-    best.Update(hn::LoadU(d, x + i), at);
-  }
-  if (i < n) {
-    const size_t left = static_cast<size_t>(n - i);
-    const auto tail = hn::IfThenElse(hn::FirstN(d, left), LoadTail(d, x + i, left),
-                                     hn::Set(d, worst));
-    best.Update(tail, at);
-  }
-  HWY_ALIGN T values[hn::MaxLanes(d)];
-  HWY_ALIGN I indices[hn::MaxLanes(di)];
-  hn::Store(best.value, d, values);
-  hn::Store(best.index, di, indices);
-  // Lanes beyond a short row still hold the worst value at their first index.
-  int64_t chosen = 0;
-  for (int64_t k = 1; k < std::min(lanes, n); ++k) {
-    const T a = values[k], b = values[chosen];
-    const bool better = (kMax ? a > b : a < b) || (a != a && b == b);
-    const bool same = a == b || (a != a && b != b);
-    if (better || (same && indices[k] < indices[chosen])) chosen = k;
-  }
-  return indices[chosen];
-}
-
-template <typename T, bool kMax>
-int64_t ArgBest(const T* x, int64_t n) {
-  constexpr int64_t kPart = int64_t{1} << 30;
-  int64_t best = ArgBestShort<T, kMax>(x, std::min(n, kPart));
-  for (int64_t first = kPart; first < n; first += kPart) {
-    const int64_t i =
-        first + ArgBestShort<T, kMax>(x + first, std::min(n - first, kPart));
-    if ((kMax ? x[i] > x[best] : x[i] < x[best]) ||
-        (x[i] != x[i] && x[best] == x[best]))
-      best = i;
-  }
-  return best;
-}
-
 template <typename T>
 void FillType(RowLoops<T>& row) {
-  row = {Reduce<T, MaxOp>, Reduce<T, MinOp>, Reduce<T, SumOp>,
-         Dot<T>,           ExpMinus<T>,      SumExpMinus<T>,
-         Affine<T>,        ArgBest<T, true>, ArgBest<T, false>};
+  row = {Reduce<T, MaxOp>, Reduce<T, MinOp>, Reduce<T, SumOp>, Dot<T>,
+         ExpMinus<T>,      SumExpMinus<T>,   Affine<T>};
 }
 
 }  // namespace

@@ -65,9 +65,14 @@ TEST(Take, GradientInHalvesAddsInFloat) {
 
 TEST(Take, GradientDoesNotDependOnThreads) {
   std::mt19937 random(1);
-  for (const auto& [outer, n, inner, m] :
-       {std::array<int64_t, 4>{1, 50, 7, 20000}, {3, 9, 1, 5000}, {2, 3000, 33, 700}}) {
-    Floats x(outer * m * inner), serial(outer * n * inner), threaded(serial.size());
+  for (const auto& [outer, n, inner, m] : {std::array<int64_t, 4>{1, 50, 7, 20000},
+                                           {3, 9, 1, 5000},
+                                           {2, 3000, 33, 700},
+                                           {2, 3000, 600, 900},
+                                           {1, 5, 2, 1},
+                                           {2, 4, 3, 0}}) {
+    // What was in memory before must not stay where nothing is sent to.
+    Floats x(outer * m * inner), serial(outer * n * inner, NAN), threaded = serial;
     std::normal_distribution<float> normal;
     for (float& v : x) v = normal(random);
     std::vector<int64_t> target(m);

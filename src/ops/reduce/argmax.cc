@@ -5,6 +5,7 @@
 
 #include "base/parallel.h"
 #include "cpu/pointwise.h"
+#include "cpu/row.h"
 #include "cpu/scratch.h"
 #include "graph/op.h"
 
@@ -59,46 +60,39 @@ bool Beats(T a, T b) {
   return better;
 }
 
-// Looks on from element `first`.
+// Along the last axis: one row after the other, long ones in parts of which the first
+// best one counts.
 template <bool kMax, typename T>
-void Improve(const T* x, int64_t first, int64_t last, Accumulate<T>& value,
-             int64_t& best) {
-  for (int64_t i = first; i < last; ++i) {
-    const auto v = static_cast<Accumulate<T>>(x[i]);
-    if (Beats<kMax>(v, value)) {
-      value = v;
-      best = i;
+void BestOfRows(const T* x, int64_t outer, int64_t n, int64_t* best) {
+  const auto best_of = [](const T* row, int64_t size) {
+    return kMax ? cpu::row::ArgMax(row, size) : cpu::row::ArgMin(row, size);
+  };
+  constexpr int64_t kPart = 1 << 16;
+  const int64_t parts = outer < 8 ? (n + kPart - 1) / kPart : 1;
+  if (parts == 1) {
+    ParallelFor(outer, 1 + (1 << 15) / n, [&](int64_t first, int64_t last) {
+      for (int64_t o = first; o < last; ++o) best[o] = best_of(x + o * n, n);
+    });
+    return;
+  }
+  cpu::Scratch memory(cpu::Scratch::Bytes<int64_t>(outer * parts));
+  int64_t* found = memory.As<int64_t>();
+  ParallelFor(outer * parts, 1, [&](int64_t first, int64_t last) {
+    for (int64_t w = first; w < last; ++w) {
+      const int64_t begin = w % parts * kPart;
+      found[w] = begin + best_of(x + w / parts * n + begin, std::min(kPart, n - begin));
+    }
+  });
+  for (int64_t o = 0; o < outer; ++o) {
+    const auto value = [&](int64_t i) {
+      return static_cast<Accumulate<T>>(x[o * n + i]);
+    };
+    const int64_t* candidates = found + o * parts;
+    best[o] = candidates[0];
+    for (int64_t k = 1; k < parts; ++k) {
+      if (Beats<kMax>(value(candidates[k]), value(best[o]))) best[o] = candidates[k];
     }
   }
-}
-
-// Along the last axis: one row after the other. Blocks of which nothing beats what was
-// found, nearly all of them, are passed over by vector code.
-template <bool kMax, typename T>
-int64_t BestOf(const T* x, int64_t n) {
-  using A = Accumulate<T>;
-  using Flag = std::conditional_t<sizeof(A) == 8, int64_t, int32_t>;
-  constexpr int64_t kLanes = 512 / sizeof(A), kBlock = 8 * kLanes;
-  int64_t best = 0, begin = 0;
-  auto value = static_cast<A>(x[0]);
-  for (; begin + kBlock <= n; begin += kBlock) {
-    A top[kLanes];
-    Flag odd[kLanes] = {};  // NaN was there
-    std::fill_n(top, kLanes, value);
-    for (const T* row = x + begin; row < x + begin + kBlock; row += kLanes) {
-      for (int64_t j = 0; j < kLanes; ++j) {
-        const auto v = static_cast<A>(row[j]);
-        top[j] = (kMax ? v > top[j] : v < top[j]) ? v : top[j];
-        if constexpr (std::is_floating_point_v<A>) odd[j] |= v != v ? 1 : 0;
-      }
-    }
-    bool any = false;
-    for (int64_t j = 0; j < kLanes; ++j)
-      any |= Beats<kMax>(top[j], value) || odd[j] != 0;
-    if (any) Improve<kMax>(x, begin, begin + kBlock, value, best);
-  }
-  Improve<kMax>(x, begin, n, value, best);
-  return best;
 }
 
 // Along another axis: all columns [first, last) of one matrix at once, row by row.
@@ -147,9 +141,7 @@ void RunArg(const View& in, const View& out, std::optional<int> given, const cha
     Check(inner == 1 || n < (int64_t{1} << 31), op, ": the axis has ", n,
           " elements; fewer than 2^31 were expected");
     if (inner == 1) {
-      ParallelFor(outer, grain, [&](int64_t first, int64_t last) {
-        for (int64_t o = first; o < last; ++o) best[o] = BestOf<kMax>(x + o * n, n);
-      });
+      BestOfRows<kMax>(x, outer, n, best);
     } else {
       for (int64_t o = 0; o < outer; ++o) {
         ParallelFor(inner, grain, [&](int64_t first, int64_t last) {
