@@ -45,6 +45,25 @@ add_test(NAME CApi.WorksFromC COMMAND c_test ${CMAKE_BINARY_DIR})
 set_tests_properties(CApi.WorksFromC PROPERTIES LABELS capi TIMEOUT 120)
 add_dependencies(plait_tests c_test)
 
+# The same beside other allocators: one that marks what it gives, and those that are here.
+if(CMAKE_SYSTEM_NAME STREQUAL Linux AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")
+  add_library(marking_allocator MODULE tests/preload/allocator.c)
+  set_target_properties(marking_allocator PROPERTIES PREFIX "")
+  add_dependencies(plait_tests marking_allocator)
+  set(PRELOADED_marking $<TARGET_FILE:marking_allocator>)
+  find_library(PRELOADED_jemalloc NAMES jemalloc libjemalloc.so.2)
+  find_library(PRELOADED_tcmalloc NAMES tcmalloc_minimal libtcmalloc_minimal.so.4)
+  foreach(allocator marking jemalloc tcmalloc)
+    if(PRELOADED_${allocator})
+      file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/preload_${allocator})
+      add_test(NAME CApi.WorksBesideAllocator.${allocator}
+        COMMAND c_test ${CMAKE_BINARY_DIR}/preload_${allocator})
+      set_tests_properties(CApi.WorksBesideAllocator.${allocator} PROPERTIES
+        LABELS capi TIMEOUT 120 ENVIRONMENT LD_PRELOAD=${PRELOADED_${allocator}})
+    endif()
+  endforeach()
+endif()
+
 # One rank of a job, which tests/distributed starts under mpirun.
 add_executable(transport_check tests/distributed/transport_check.cc)
 target_link_libraries(transport_check PRIVATE plait plait_flags)

@@ -1,5 +1,7 @@
 """Networks that Python exported give the same outputs in a C program."""
 
+import ctypes
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -84,6 +86,28 @@ def test_a_network_without_its_parameters_is_refused(tmp_path):
     with pytest.raises(AssertionError) as error:
         predict(tmp_path, tmp_path / "net", x)
     assert f"no array for {gone.removeprefix('arg:')}" in str(error.value)
+
+
+def test_every_operator_is_described_for_generators():  # B10
+    library = ctypes.CDLL(PROGRAM.parent / "libplait.so")
+    count, text = ctypes.c_int(), ctypes.c_char_p()
+    assert library.plait_operator_count(ctypes.byref(count)) == 0
+    kinds = re.compile(r"(tuple of )?(bool|int|float|str|dtype)( or None)?|\{[^{}]+\}")
+    seen = set()
+    for i in range(count.value):
+        assert library.plait_operator_describe(i, ctypes.byref(text)) == 0
+        op = json.loads(text.value)
+        info = mx._plait.op_info(op["name"])
+        assert [p["name"] for p in op["inputs"]] == [p[0] for p in info["inputs"]]
+        assert all(y["name"] for y in op["outputs"]) and op["doc"], op["name"]
+        for p, own in zip(op["params"], info["params"], strict=True):
+            assert (p["name"], p["type"], p["required"]) == own[:3]
+            assert kinds.fullmatch(p["type"]), (op["name"], p)
+            assert (p["default"] is None) == p["required"]
+            assert p["doc"], (op["name"], p["name"])
+        seen |= {op["name"], *op["aliases"]}
+    assert set(mx._plait.op_names()) <= seen
+    assert {"Convolution", "broadcast_add", "RNN"} <= seen
 
 
 def test_the_interface_is_small_and_all_of_it_is_tested():

@@ -108,6 +108,14 @@ PLAIT_API int plait_memory_empty_cache(void);
 /* The operators that exist, by number from 0. */
 PLAIT_API int plait_operator_count(int* out);
 PLAIT_API int plait_operator_name(int index, const char** out);
+/* An operator as JSON, for programs that write bindings: "name", "aliases", "doc";
+ * "inputs" and "outputs" with "name", "dtypes" (any, floats, integers, numbers) and
+ * "doc"; "params" with "name", "type", "required", "default" (a text, as it is given
+ * back to plait_operator_invoke) and "doc"; "variable_inputs"; "count_param", the
+ * parameter that says how many there are, or null; "variable_outputs", whether
+ * parameters say how many outputs there are; "mutates", the numbers of inputs
+ * that a call writes; "differentiable". The text lives as long as the library. */
+PLAIT_API int plait_operator_describe(int index, const char** out);
 
 /* ---------------------------------------------------------------- arrays */
 
@@ -250,6 +258,13 @@ PLAIT_API int plait_executor_bind(const plait_symbol* symbol,
                                   const plait_named_shape* shapes, int gradients,
                                   plait_executor** out);
 PLAIT_API void plait_executor_free(plait_executor* executor);
+
+/* Binds anew with other shapes of the data, such as another batch size; those left out
+ * keep theirs. Parameters stay the arrays that they are and must fit. Data, labels,
+ * gradients and outputs become new arrays, so those asked for before are no longer the
+ * executor's. After an error everything is as it was. */
+PLAIT_API int plait_executor_reshape(plait_executor* executor, int count,
+                                     const plait_named_shape* shapes);
 
 /* Copies data into an argument: `bytes` must be its own. */
 PLAIT_API int plait_executor_set_input(plait_executor* executor, const char* name,

@@ -107,25 +107,42 @@ class Speedometer:
 
 
 class ProgressBar:
-    """Shows how much of an epoch is done: a bar on a terminal, a log line elsewhere."""
+    """Shows how much of an epoch is done, and how long the rest may take.
+
+    A bar that moves on a terminal; where the output goes to a file, plain log lines.
+    Serves training (batch_end_callback) and evaluation (eval_batch_end_callback).
+    """
 
     def __init__(self, total, length=80):
         self.bar_len = length
         self.total = total
+        self._began, self._first = 0, 0
 
     def __call__(self, param):
         done = param.nbatch / float(self.total)
-        filled = int(round(self.bar_len * done))
+        if not self._began or param.nbatch <= self._first:  # a new epoch
+            self._began, self._first = time.monotonic(), param.nbatch
+        filled = int(round(self.bar_len * min(done, 1)))
         bar = "[%s%s] %d%%" % (
             "=" * filled,
             "-" * (self.bar_len - filled),
             math.ceil(100 * done),
         )
-        if sys.stderr.isatty():
-            sys.stderr.write("\r" + bar + ("\n" if done >= 1 else ""))
-            sys.stderr.flush()
-        else:
+        if not sys.stderr.isatty():
             logging.info(bar)
+            return
+        # What was on the line before may have been longer.
+        bar += self._rest(param.nbatch) + "   "
+        sys.stderr.write("\r" + bar + ("\n" if done >= 1 else ""))
+        sys.stderr.flush()
+
+    def _rest(self, batch):
+        """The time that the batches left will take, once that can be told."""
+        if not self._first < batch < self.total:
+            return ""
+        each = (time.monotonic() - self._began) / (batch - self._first)
+        seconds = round(each * (self.total - batch))
+        return ", %d:%02d left" % divmod(seconds, 60)
 
 
 class LogValidationMetricsCallback:

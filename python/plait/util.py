@@ -1,5 +1,6 @@
 """Switches for NumPy shape and array semantics, and a few helpers around them."""
 
+import contextlib
 import functools
 import inspect
 import os
@@ -19,6 +20,10 @@ __all__ = [
     "is_np_array",
     "use_np_array",
     "use_np",
+    "set_np_default_dtype",
+    "is_np_default_dtype",
+    "np_default_dtype",
+    "use_np_default_dtype",
     "np_ufunc_legal_option",
     "wrap_np_unary_func",
     "wrap_np_binary_func",
@@ -169,6 +174,43 @@ def set_np(shape=True, array=True):
 def reset_np():
     """Turns both switches off."""
     set_np(shape=False, array=False)
+
+
+def set_np_default_dtype(is_np_default_dtype=True):
+    """Chooses, for the whole process, what dtype numbers have that come without one.
+
+    Off, as MXNet 1.x: float32, also for NumPy arrays of float64; and the quotient of
+    whole numbers is whole. On, as NumPy: float64; NumPy arrays keep their dtype; x / y
+    of whole numbers is float64. Layers keep the dtype that they have (float32). Returns
+    the state before.
+    """
+    from . import _plait
+
+    before = _plait.default_dtype() == "float64"
+    _plait.set_default_dtype("float64" if is_np_default_dtype else "float32")
+    return before
+
+
+def is_np_default_dtype():
+    """True where numbers without a dtype are float64, as in NumPy."""
+    from . import _plait
+
+    return _plait.default_dtype() == "float64"
+
+
+@contextlib.contextmanager
+def np_default_dtype(active=True):
+    """Scope of set_np_default_dtype()."""
+    before = set_np_default_dtype(active)
+    try:
+        yield
+    finally:
+        set_np_default_dtype(before)
+
+
+def use_np_default_dtype(func):
+    """Decorates a function or class so that it runs with NumPy's default dtype."""
+    return _scoped(np_default_dtype, "use_np_default_dtype", func)
 
 
 def set_module(module):

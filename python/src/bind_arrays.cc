@@ -113,6 +113,9 @@ void BindArrays(nb::module_& m) {
       "dtype_name",
       [](nb::object dtype) { return std::string(Name(DTypeFromPython(dtype.ptr()))); },
       nb::arg("dtype").none(), "The name of anything that stands for a dtype.");
+  m.def("default_dtype", [] { return std::string(Name(DefaultDType())); });
+  m.def("set_default_dtype",
+        [](const std::string& dtype) { SetDefaultDType(ParseDType(dtype)); });
 
   m.def(
       "from_buffer",

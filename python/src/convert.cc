@@ -5,6 +5,7 @@
 #include <frameobject.h>
 
 #include <array>
+#include <atomic>
 #include <mutex>
 
 #include "base/error.h"
@@ -221,8 +222,20 @@ PyObject* AttrToPython(const AttrValue& value) {
   Py_RETURN_NONE;
 }
 
+namespace {
+std::atomic<DType> default_dtype{DType::kFloat32};
+}  // namespace
+
+DType DefaultDType() {
+  return default_dtype.load(std::memory_order_relaxed);
+}
+
+void SetDefaultDType(DType dtype) {
+  default_dtype.store(dtype, std::memory_order_relaxed);
+}
+
 DType DTypeFromPython(PyObject* object) {
-  if (object == Py_None) return DType::kFloat32;
+  if (object == Py_None) return DefaultDType();
   if (PyUnicode_Check(object)) {
     try {
       return ParseDType(Utf8(object));

@@ -62,7 +62,12 @@ T Guarded(T failed, F&& f) noexcept {
 AttrValue AttrFromPython(PyObject* object);
 PyObject* AttrToPython(const AttrValue& value);  // a new reference
 
-DType DTypeFromPython(PyObject* object);      // a name, a type, a numpy.dtype, a number
+// The dtype where none is given: float32, or float64 where NumPy's rules are asked for.
+DType DefaultDType();
+void SetDefaultDType(DType dtype);
+
+// Of a name, a type, a numpy.dtype, a number; of None the default.
+DType DTypeFromPython(PyObject* object);
 Shape ShapeFromPython(PyObject* object);      // a number or a sequence of them
 PyObject* ShapeToPython(const Shape& shape);  // a new tuple
 

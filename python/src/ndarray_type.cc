@@ -116,6 +116,33 @@ PyObject* Binary(PyObject* x, PyObject* y) {
   return Compute(ops.*kOp, x, y, nullptr);
 }
 
+// As a float, where x is an array of whole numbers.
+Owned AsFloat(PyObject* x) {
+  if (!IsNDArray(x) || IsSparseObject(x) || IsFloat(ArrayOf(x).dtype())) {
+    Py_INCREF(x);
+    return Owned(x);
+  }
+  static const OpDef& cast = GetOp("Cast");
+  const NamedAttr attr{"dtype", {std::string(Name(DefaultDType()))}};
+  const NDArray& array = ArrayOf(x);
+  return Owned::Checked(
+      Wrap(std::move(Invoke(cast, MakeParams(cast, {&attr, 1}), {&array, 1}, {})[0])));
+}
+
+// x / y: of whole numbers the quotient is a whole number as well, but not where NumPy's
+// default dtype is asked for.
+PyObject* Divide(PyObject* x, PyObject* y) {
+  if (DefaultDType() == DType::kFloat32) return Compute(ops.div, x, y, nullptr);
+  return Guarded<PyObject*>(nullptr, [&]() -> PyObject* {
+    const auto is_float = [](PyObject* v) {
+      return IsNDArray(v) && IsFloat(ArrayOf(v).dtype());
+    };
+    if (is_float(x) || is_float(y)) return Compute(ops.div, x, y, nullptr);
+    const Owned a = AsFloat(x), b = AsFloat(y);
+    return Compute(ops.div, a.get(), b.get(), nullptr);
+  });
+}
+
 template <Arithmetic OpTable::*kOp>
 PyObject* InPlace(PyObject* x, PyObject* y) {
   if (Recording() && IsTracked(ArrayOf(x))) {
@@ -293,7 +320,7 @@ void AddNDArrayType(PyObject* module) {
       Slot(Py_nb_add, Binary<&OpTable::add>),
       Slot(Py_nb_subtract, Binary<&OpTable::sub>),
       Slot(Py_nb_multiply, Binary<&OpTable::mul>),
-      Slot(Py_nb_true_divide, Binary<&OpTable::div>),
+      Slot(Py_nb_true_divide, Divide),
       Slot(Py_nb_remainder, Binary<&OpTable::mod>),
       Slot(Py_nb_power, Power),
       Slot(Py_nb_negative, Negative),

@@ -1,25 +1,34 @@
 // plait.h: executors, and optimizers that update what they bind.
 
+#include <map>
+
 #include "capi/handles.h"
 #include "train/on_executor.h"
 
 namespace plait::capi {
 namespace {
 
+std::map<std::string, Shape> ShapesOf(int count, const plait_named_shape* shapes,
+                                      const char* self) {
+  NeedAll(shapes, count, self, "shapes");
+  std::map<std::string, Shape> result;
+  for (int i = 0; i < count; ++i) {
+    const std::string name = &Need(shapes[i].name, self, "a name");
+    const Shape shape = ShapeFrom(shapes[i].sizes, shapes[i].rank, false, self);
+    Check(result.emplace(name, shape).second, self, ": the shape of ", name,
+          " is given twice");
+  }
+  return result;
+}
+
 BindRequest RequestOf(const plait_params* params, int count,
                       const plait_named_shape* shapes, int gradients) {
   const char* const self = "plait_executor_bind";
   Check(gradients >= PLAIT_GRADIENTS_NONE && gradients <= PLAIT_GRADIENTS_ALL, self,
         ": gradients is ", gradients, "; 0, 1 or 2 was expected");
-  NeedAll(shapes, count, self, "shapes");
   BindRequest request;
   request.gradients = static_cast<Gradients>(gradients);
-  for (int i = 0; i < count; ++i) {
-    const std::string name = &Need(shapes[i].name, self, "a name");
-    const Shape shape = ShapeFrom(shapes[i].sizes, shapes[i].rank, false, self);
-    Check(request.shapes.emplace(name, shape).second, self, ": the shape of ", name,
-          " is given twice");
-  }
+  request.shapes = ShapesOf(count, shapes, self);
   if (params == nullptr) return request;
   const NamedArrays& content = params->content;
   for (size_t i = 0; i < content.names.size(); ++i)
@@ -51,8 +60,35 @@ int plait_executor_bind(const plait_symbol* symbol, const plait_params* params,
     const char* const self = "plait_executor_bind";
     Need(out, self, "out");
     const plait::Symbol& s = Need(symbol, self, "symbol").value;
-    auto bound = plait::Bind(s, RequestOf(params, count, shapes, gradients));
-    *out = new plait_executor{std::move(bound)};
+    plait::BindRequest request = RequestOf(params, count, shapes, gradients);
+    auto bound = plait::Bind(s, request);
+    *out = new plait_executor{std::move(bound), std::move(request.shapes),
+                              request.gradients};
+  });
+}
+
+int plait_executor_reshape(plait_executor* executor, int count,
+                           const plait_named_shape* shapes) {
+  return Guarded([&] {
+    const char* const self = "plait_executor_reshape";
+    const plait::Executor& old = Bound(executor, self);
+    plait::BindRequest request;
+    request.gradients = executor->gradients;
+    request.shapes = ShapesOf(count, shapes, self);
+    for (const auto& [name, shape] : request.shapes) {
+      Check(executor->shapes.contains(name), self, ": ", name,
+            " had no shape when the executor was bound; data was expected");
+    }
+    request.shapes.insert(executor->shapes.begin(), executor->shapes.end());
+    for (size_t i = 0; i < old.inputs().size(); ++i) {
+      const std::string& name = old.NameOf(i);
+      if (!request.shapes.contains(name) && !plait::IsLabel(name))
+        request.arrays.emplace(name, old.inputs()[i]);
+    }
+    auto bound = plait::Bind(old.symbol(), request);
+    bound->ShareKept(old);
+    executor->value = std::move(bound);
+    executor->shapes = std::move(request.shapes);
   });
 }
 

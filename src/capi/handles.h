@@ -5,6 +5,7 @@
 
 #include <plait/plait.h>
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -44,6 +45,9 @@ struct plait_shapes {
 
 struct plait_executor {
   std::unique_ptr<plait::Executor> value;
+  // What it was bound with, for other shapes later.
+  std::map<std::string, plait::Shape> shapes;
+  plait::Gradients gradients;
 };
 
 struct plait_optimizer {

@@ -84,6 +84,7 @@ static void test_library(void) {
   CHECK(strlen(name) > 0);
   FAILS(plait_operator_name(count, &name), PLAIT_INDEX_ERROR, "out of range");
   FAILS(plait_operator_name(-1, &name), PLAIT_INDEX_ERROR, "index -1");
+  FAILS(plait_operator_describe(-1, &name), PLAIT_INDEX_ERROR, "index -1");
 
   /* Errors are kept for each thread. */
   char other[200] = "";
@@ -186,6 +187,7 @@ int main(int count, char** arguments) {
   test_params(arguments[1]);
   test_symbols(arguments[1]);
   test_executors();
+  test_handles();
   test_nulls();
   test_memory();
   printf(failures == 0 ? "all tests passed\n" : "%d checks failed\n", failures);

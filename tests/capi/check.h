@@ -30,6 +30,7 @@ void test_operators(void);
 void test_params(const char* folder);
 void test_symbols(const char* folder);
 void test_executors(void);
+void test_handles(void);
 void test_nulls(void);
 
 #endif

@@ -19,6 +19,7 @@ void test_nulls(void) {
   FAILS(plait_memory_get(0, NULL), kind, part);
   FAILS(plait_operator_count(NULL), kind, part);
   FAILS(plait_operator_name(0, NULL), kind, part);
+  FAILS(plait_operator_describe(0, NULL), kind, part);
   FAILS(plait_ndarray_create(&size, 1, 0, NULL, NULL), kind, part);
   FAILS(plait_ndarray_create(NULL, 1, 0, NULL, &array), kind, part);
   FAILS(plait_ndarray_shape(NULL, &rank, &sizes), kind, part);
@@ -68,6 +69,7 @@ void test_nulls(void) {
   FAILS(plait_executor_gradient(NULL, "x", &array), kind, part);
   FAILS(plait_executor_output(NULL, 0, &array), kind, part);
   FAILS(plait_executor_forward(NULL, 0), kind, part);
+  FAILS(plait_executor_reshape(NULL, 0, NULL), kind, part);
   FAILS(plait_executor_backward(NULL, 0, NULL), kind, part);
   FAILS(plait_executor_memory(NULL, 0, 0, NULL), kind, part);
   FAILS(plait_optimizer_create(NULL, 0, NULL, NULL, &optimizer), kind, part);
@@ -103,6 +105,7 @@ void test_nulls(void) {
   FAILS(plait_executor_gradient(executor, NULL, &array), kind, part);
   FAILS(plait_executor_output(executor, 0, NULL), kind, part);
   FAILS(plait_executor_set_input(executor, "x", NULL, 8), kind, part);
+  FAILS(plait_executor_reshape(executor, 1, NULL), kind, part);
   FAILS(plait_optimizer_create("sgd", 0, NULL, NULL, NULL), kind, part);
   plait_executor_free(executor);
   plait_params_free(params);

@@ -17,6 +17,9 @@ run(${CMAKE_COMMAND} -G Ninja -S ${EXAMPLES} -B ${work}/examples
     -D CMAKE_BUILD_TYPE=Release -D CMAKE_CXX_COMPILER=${CXX}
     "-D CMAKE_CXX_FLAGS=${FLAGS}" -D CMAKE_PREFIX_PATH=${work}/prefix)
 run(${CMAKE_COMMAND} --build ${work}/examples)
+foreach(seed 1 2 3)
+  run(${work}/examples/xor ${seed})
+endforeach()
 if(EXISTS /usr/share/datasets/fashion-mnist)
   execute_process(COMMAND ./lenet 1 6400 WORKING_DIRECTORY ${work}/examples
     OUTPUT_VARIABLE text COMMAND_ERROR_IS_FATAL ANY)

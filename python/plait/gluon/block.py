@@ -219,6 +219,10 @@ class Block:
         for child in self._children.values():
             child.hybridize(active, **kwargs)
 
+    def compile(self, active=True, **kwargs):
+        """Another name of hybridize()."""
+        self.hybridize(active, **kwargs)
+
     def save_parameters(self, filename, deduplicate=False):
         """Saves all parameters under structural names; see load_parameters.
 

@@ -81,7 +81,7 @@ def device_of(ctx):
 
 
 def dtype_name(dtype):
-    """The name of anything that stands for a dtype; None is float32."""
+    """The name of anything that stands for a dtype; None is the default."""
     return _plait.dtype_name(dtype)
 
 

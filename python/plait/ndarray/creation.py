@@ -48,7 +48,7 @@ def empty(shape, ctx=None, dtype=None, stype=None):
 
 
 def full(shape, val, ctx=None, dtype=None, out=None):
-    """An array filled with a number; float32 unless `dtype` is given."""
+    """An array filled with a number; of the default dtype unless `dtype` is given."""
     if out is not None:
         out[:] = val
         return out
@@ -58,7 +58,7 @@ def full(shape, val, ctx=None, dtype=None, out=None):
 
 
 def zeros(shape, ctx=None, dtype=None, stype=None, **kwargs):
-    """An array of zeros; float32 unless `dtype` is given."""
+    """An array of zeros; of the default dtype unless `dtype` is given."""
     if stype not in (None, "default"):
         from . import sparse
 
@@ -67,7 +67,7 @@ def zeros(shape, ctx=None, dtype=None, stype=None, **kwargs):
 
 
 def ones(shape, ctx=None, dtype=None, **kwargs):
-    """An array of ones; float32 unless `dtype` is given."""
+    """An array of ones; of the default dtype unless `dtype` is given."""
     return full(shape, 1, ctx, dtype, **kwargs)
 
 
@@ -75,7 +75,8 @@ def array(source_array, ctx=None, dtype=None):
     """A new array with the values of an array, a NumPy array or nested sequences.
 
     Without `dtype` an NDArray keeps its own and everything else becomes float32, also a
-    NumPy array of float64 or int64.
+    NumPy array of float64 or int64; with util.set_np_default_dtype(True) NumPy arrays
+    keep theirs, and other numbers become float64.
     """
     device = device_of(ctx)
     if isinstance(source_array, NDArray):
@@ -97,17 +98,13 @@ def array(source_array, ctx=None, dtype=None):
             "array: dtype %s has no counterpart here; numbers were expected"
             % source_array.dtype
         )
-    return (
-        _plait.from_buffer(source_array, dtype, *device)
-        if dtype is not None
-        else _plait.from_buffer(source_array, "float32", *device)
-    )
+    if dtype is None and _plait.default_dtype() == "float32":
+        dtype = "float32"
+    return _plait.from_buffer(source_array, dtype, *device)
 
 
 def _source_type(dtype):
     # Python numbers go straight to the wanted type, so that large integers stay exact.
-    if dtype is None:
-        return np.float32
     name = dtype_name(dtype)
     return np.float32 if name == "bfloat16" else numpy_type(name)
 

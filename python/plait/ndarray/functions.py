@@ -55,12 +55,18 @@ subtract = _binary(
     "broadcast_sub", "_minus_scalar", "_rminus_scalar", lambda x, y: x - y
 )
 multiply = _binary("broadcast_mul", "_mul_scalar", "_mul_scalar", lambda x, y: x * y)
-divide = _binary("broadcast_div", "_div_scalar", "_rdiv_scalar", lambda x, y: x / y)
-true_divide = divide
 modulo = _binary("broadcast_mod", "_mod_scalar", "_rmod_scalar", lambda x, y: x % y)
 _power = _binary(
     "broadcast_power", "_power_scalar", "_rpower_scalar", lambda x, y: x**y
 )
+
+
+def divide(lhs, rhs):
+    """lhs / rhs: arrays, broadcast, or numbers."""
+    return lhs / rhs
+
+
+true_divide = divide
 
 
 def power(base, exp):

@@ -1,5 +1,6 @@
 """plait.nd.random: samples of distributions, with numbers or arrays as parameters."""
 
+from .. import _plait
 from ..error import MXNetTypeError, MXNetValueError
 from ._core import NDArray, _Null, op
 from ._namespaces import install as _install
@@ -39,6 +40,8 @@ def _sample(distribution, params, shape, dtype, ctx, out, kwargs):
             )
     if shape is _Null and out is None:
         shape = (1,)
+    if dtype is _Null and out is None and distribution != "randint":
+        dtype = _plait.default_dtype()
     if out is not None and shape is _Null:
         shape = out.shape
     return op("_random_" + distribution)(
