@@ -107,6 +107,7 @@ class Block:
         found = ParameterDict(self._params.prefix)
         keep = re.compile(select).match if select else (lambda name: True)
         self._collect_into(found, keep)
+        found._structure = self._collect_params_with_prefix
         return found
 
     def _collect_into(self, found, keep):

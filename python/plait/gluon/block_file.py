@@ -3,13 +3,12 @@ model's parts.
 """
 
 import json
-from difflib import get_close_matches
 
 from .. import ndarray as nd
 from ..error import CheckError, check
 from ..util import atomic_write
 from .parameter_dict import strip_kind
-from .utils import _brief_print_list
+from .utils import _brief_print_list, _nearest
 
 
 def save_parameters(block, filename, deduplicate):
@@ -92,11 +91,6 @@ def _check_complete(params, loaded, filename):
                 "%s.%s Set allow_missing=True to ignore missing parameters."
                 % (name, filename, _brief_print_list(loaded), _nearest(name, loaded))
             )
-
-
-def _nearest(name, names):
-    close = get_close_matches(name, list(names), 1)
-    return " The nearest name is '%s'." % close[0] if close else ""
 
 
 def _walk(block, structure, index):

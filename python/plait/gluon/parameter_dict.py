@@ -10,7 +10,7 @@ from .. import initializer
 from .. import ndarray as nd
 from ..error import check
 from ._parameter import Constant, Parameter
-from .utils import _brief_print_list, _indent
+from .utils import _brief_print_list, _indent, _nearest
 
 __all__ = ["ParameterDict"]
 
@@ -24,6 +24,7 @@ class ParameterDict:
         self._prefix = prefix
         self._params = OrderedDict()
         self._shared = shared
+        self._structure = None  # of a block's: its parameters by structural names
 
     def __repr__(self):
         return "%s(\n%s\n)" % (
@@ -232,6 +233,8 @@ class ParameterDict:
         """Loads all by name from a dict of NDArrays; 'arg:' and 'aux:' are dropped."""
         pairs = param_dict.items() if isinstance(param_dict, dict) else param_dict
         arrays = {restore_prefix + strip_kind(name): array for name, array in pairs}
+        if self._structure and not any(name in self._params for name in arrays):
+            arrays = self._with_own_names(arrays)
         source = "file: %s" % filename if filename else "param_dict"
         skip = len(restore_prefix)
         for name in () if allow_missing else self.keys():
@@ -239,10 +242,11 @@ class ParameterDict:
                 name in arrays,
                 "Parameter '%s' is missing in %s, which contains parameters: %s. "
                 "Please make "
-                "sure source and target networks have the same prefix.",
+                "sure source and target networks have the same prefix.%s",
                 name[skip:],
                 source,
                 _brief_print_list(arrays),
+                "" if name in arrays else _nearest(name, arrays),
             )
         for name, array in arrays.items():
             if name in self._params:
@@ -256,11 +260,17 @@ class ParameterDict:
                     "choices "
                     "are: %s. Set ignore_extra to True to ignore. Please make sure "
                     "source and "
-                    "target networks have the same prefix.",
+                    "target networks have the same prefix.%s",
                     name[skip:],
                     source,
                     _brief_print_list(self._params),
+                    "" if ignore_extra else _nearest(name, self._params),
                 )
+
+    def _with_own_names(self, arrays):
+        """A file by Block.save_parameters(): structural names turned into full ones."""
+        names = {key: param.name for key, param in self._structure().items()}
+        return {names.get(name, name): array for name, array in arrays.items()}
 
 
 def strip_kind(name):

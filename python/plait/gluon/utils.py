@@ -140,6 +140,14 @@ def _brief_print_list(names, limit=7):
     return ", ".join("'%s'" % name for name in names)
 
 
+def _nearest(name, names):
+    """A sentence with the name that is like `name`, for errors; or nothing."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, list(names), 1)
+    return " The nearest name is '%s'." % close[0] if close else ""
+
+
 class HookHandle:
     """Detaches a hook; also a `with` block that does so at its end."""
 

@@ -1,6 +1,9 @@
 """Saving and loading arrays: MXNet's .params, NumPy's .npz, and safetensors."""
 
+import io
 import os
+import shutil
+import tempfile
 import zipfile
 
 import numpy as np
@@ -15,13 +18,28 @@ __all__ = ["zeros", "empty", "array", "load", "load_frombuffer", "save"]
 zeros, empty, array = _nd.zeros, _nd.empty, _nd.array
 
 
-def save(fname, data):
+FORMATS = ("params", "npz", "safetensors")
+
+
+def save(fname, data, format=None):
     """Writes an array, a list or a dict of name to array to a file.
 
-    The ending chooses the format: .npz (NumPy), .safetensors, and MXNet's for all
-    others.
-    The file is written aside and renamed, so that a failure leaves the old one.
+    fname is a path, or an object with write() that takes bytes. The format is MXNet's
+    ("params"), NumPy's ("npz") or "safetensors"; without one the path's ending chooses:
+    .npz, .safetensors, and MXNet's for all others.
+    A path is written aside and renamed, so that a failure leaves the old file.
     """
+    if format not in (None,) + FORMATS:
+        raise MXNetValueError(
+            "save: format is %r; one of %s was expected" % (format, ", ".join(FORMATS))
+        )
+    if hasattr(fname, "write"):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "arrays")
+            save(path, data, format or "params")
+            with open(path, "rb") as file:
+                shutil.copyfileobj(file, fname, 1 << 20)
+        return
     if isinstance(data, NDArray):
         names, arrays = [], [data]
     elif isinstance(data, dict):
@@ -39,14 +57,22 @@ def save(fname, data):
                 "save: only NDArrays can be saved; got %s" % type(a).__name__
             )
     fname = os.fsdecode(fname)
-    if fname.endswith(".npz"):
+    format = format or _format_of(fname)
+    if format == "npz":
         _save_npz(fname, names, arrays)
-    elif fname.endswith(".safetensors"):
+    elif format == "safetensors":
         _plait.save_safetensors(
             fname, names or [str(i) for i in range(len(arrays))], arrays
         )
     else:
         _plait.save_params(fname, names, arrays)
+
+
+def _format_of(fname):
+    for format in FORMATS:
+        if fname.endswith("." + format):
+            return format
+    return "params"
 
 
 def _save_npz(fname, names, arrays):
@@ -82,7 +108,8 @@ def _load_npz(fname):
         raise
     except Exception as e:  # of many classes, when bytes are damaged
         text = getattr(e, "strerror", None) or "%s: %s" % (type(e).__name__, e)
-        raise MXNetOSError("load: %s: %s" % (fname, text)) from e
+        place = "buffer" if isinstance(fname, io.BytesIO) else fname
+        raise MXNetOSError("load: %s: %s" % (place, text)) from e
 
 
 def _array_of_entry(archive, name):
@@ -92,23 +119,43 @@ def _array_of_entry(archive, name):
 
 
 def load(fname):
-    """The arrays of a file: a list, or a dict when they have names."""
+    """The arrays of a file: a list, or a dict when they have names.
+
+    fname is a path, whose ending says the format, or an object with read(), whose bytes
+    do.
+    """
+    if hasattr(fname, "read"):
+        return load_frombuffer(fname.read())
     if not isinstance(fname, (str, bytes, os.PathLike)):
         raise MXNetTypeError("load: fname required to be a string")
     fname = os.fsdecode(fname)
-    if fname.endswith(".npz"):
+    format = _format_of(fname)
+    if format == "npz":
         return _load_npz(fname)
-    if fname.endswith(".safetensors"):
-        names, arrays = _plait.load_safetensors(fname)
-        return dict(zip(names, arrays))
+    if format == "safetensors":
+        return _load_safetensors(fname)
     return _result(*_plait.load_params(fname))
 
 
 def load_frombuffer(buf):
-    """The arrays of a file's bytes."""
-    if not isinstance(buf, (bytes, bytearray, memoryview, str)):
+    """The arrays of a file's bytes, in any of the formats of save()."""
+    if not isinstance(buf, (bytes, bytearray, memoryview)):
         raise MXNetTypeError("load_frombuffer: buf required to be a string or bytes")
-    return _result(*_plait.load_params_bytes(bytes(buf)))
+    buf = bytes(buf)
+    if buf[:2] == b"PK":  # a zip archive
+        return _load_npz(io.BytesIO(buf))
+    if buf[8:9] == b"{":  # after the length of the header, of which the top is zero
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "buffer.safetensors")
+            with open(path, "wb") as file:
+                file.write(buf)
+            return _load_safetensors(path)
+    return _result(*_plait.load_params_bytes(buf))
+
+
+def _load_safetensors(fname):
+    names, arrays = _plait.load_safetensors(fname)
+    return dict(zip(names, arrays))
 
 
 def _result(names, arrays):
