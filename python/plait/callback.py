@@ -119,9 +119,10 @@ class ProgressBar:
         self._began, self._first = 0, 0
 
     def __call__(self, param):
-        done = param.nbatch / float(self.total)
         if not self._began or param.nbatch <= self._first:  # a new epoch
             self._began, self._first = time.monotonic(), param.nbatch
+        batch = param.nbatch + (self._first == 0)  # Module counts from 0
+        done = batch / float(self.total)
         filled = int(round(self.bar_len * min(done, 1)))
         bar = "[%s%s] %d%%" % (
             "=" * filled,
@@ -132,15 +133,16 @@ class ProgressBar:
             logging.info(bar)
             return
         # What was on the line before may have been longer.
-        bar += self._rest(param.nbatch) + "   "
+        bar += self._rest(batch) + "   "
         sys.stderr.write("\r" + bar + ("\n" if done >= 1 else ""))
         sys.stderr.flush()
 
     def _rest(self, batch):
         """The time that the batches left will take, once that can be told."""
-        if not self._first < batch < self.total:
+        seen = batch - max(self._first, 1)  # since the first call
+        if seen <= 0 or batch >= self.total:
             return ""
-        each = (time.monotonic() - self._began) / (batch - self._first)
+        each = (time.monotonic() - self._began) / seen
         seconds = round(each * (self.total - batch))
         return ", %d:%02d left" % divmod(seconds, 60)
 

@@ -218,7 +218,13 @@ class FeedForward(BASE_ESTIMATOR):
                 "allow_extra_params=True ignores it",
                 ", ".join(extra),
             )
-            model.init_params(None, self.arg_params, self.aux_params or {})
+            given = dict(self.arg_params)
+            if labels is None:  # they are variables like others then
+                known = self.symbol.infer_shape(**dict(shapes))[0]
+                for name, shape in zip(self.symbol.list_arguments(), known):
+                    if name.endswith("label") and name not in names:
+                        given.setdefault(name, nd.zeros(shape))
+            model.init_params(None, given, self.aux_params or {})
             self._predictor = (shapes, model)
         return self._predictor[1]
 

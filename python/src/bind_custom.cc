@@ -12,6 +12,7 @@
 
 #include "bindings.h"
 #include "callback.h"
+#include "engine/callback_lane.h"
 #include "engine/engine.h"
 
 namespace nb = nanobind;
@@ -46,7 +47,7 @@ class CallbackOperation final : public Operation {
         function_(function),
         training_(training) {
     Py_INCREF(function_);
-    lane = Lane::kCallback;
+    lane = Lane::kCallback;  // or that of the device it writes on
   }
   ~CallbackOperation() override { ReleaseLater(function_); }
 
@@ -87,6 +88,7 @@ void PushCallback(const std::string& name, nb::callable function,
   }
   for (const NDArray& x : writes) {
     call->writes.emplace_back(x);
+    call->lane = CallbackLane(x.device().id);
     call->bytes += static_cast<size_t>(x.nbytes());
     x.chunk().SettleForWrite();
     write_vars.push_back(&x.var());

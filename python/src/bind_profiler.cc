@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bindings.h"
+#include "engine/callback_lane.h"
 #include "engine/engine.h"
 #include "run/lazy.h"
 
@@ -39,10 +40,8 @@ const char* CategoryOf(Lane lane) {
       return "copy";
     case Lane::kIo:
       return "io";
-    case Lane::kCallback:
-      return "Custom Operator";
     default:
-      return "comm";
+      return IsCallback(lane) ? "Custom Operator" : "comm";
   }
 }
 
@@ -53,7 +52,7 @@ void Note(const EngineEvent& e) {
                  e.thread,
                  static_cast<double>(e.start_ns) / 1e3,
                  static_cast<double>(e.end_ns) / 1e3};
-  if (e.lane == Lane::kCallback) event.name += "::pure_python";
+  if (IsCallback(e.lane)) event.name += "::pure_python";
   // What Python code of a custom operator called has the layer `operator::`.
   if (event.layer.ends_with("::")) {
     event.name = event.layer + event.name;

@@ -6,6 +6,7 @@
 
 #include "base/blocking.h"
 #include "base/error.h"
+#include "engine/callback_lane.h"
 #include "engine/pushing.h"
 #include "engine/spin.h"
 #include "engine/var_queue.h"
@@ -147,7 +148,7 @@ bool EngineCore::TakeVars(Node& node) {
 }
 
 void EngineCore::Push(std::unique_ptr<Operation> op, VarSpan reads, VarSpan writes) {
-  Check(op != nullptr && op->lane < Lane::kCount, ErrorKind::kRuntime,
+  Check(op != nullptr && static_cast<size_t>(op->lane) < kNumLanes, ErrorKind::kRuntime,
         "engine: no operation, or one without a lane, was pushed; both were expected");
   WaitForRoom();
   UseList uses(reads, writes);

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <set>
 
+#include "engine/callback_lane.h"
 #include "engine/testing.h"
 
 namespace plait {
@@ -199,7 +200,7 @@ TEST_P(BothEngines, NothingMayBePushedAsAnOperation) {
   Var var;
   EXPECT_NE(ErrorOf([&] { engine().Push(nullptr, {}, {}); }), "");
   auto op = MakeOperation("lost", [] {});
-  op->lane = Lane::kCount;
+  op->lane = static_cast<Lane>(kNumLanes);
   Var* const writes[] = {&var};
   EXPECT_NE(ErrorOf([&] { engine().Push(std::move(op), {}, writes); }), "");
   EXPECT_TRUE(var.idle());

@@ -1,9 +1,12 @@
 // Tests of lanes: priorities, growth, run-ahead, pauses, threads.
 
+#include <algorithm>
 #include <atomic>
 #include <set>
+#include <thread>
 
 #include "base/parallel.h"
+#include "engine/callback_lane.h"
 #include "engine/testing.h"
 
 namespace plait {
@@ -109,6 +112,40 @@ TEST(Lanes, CallbacksThatWaitInsideDoNotUseUpTheWorkers) {
   all_pushed.Open();
   engine.WaitToRead(out[kChain]);
   EXPECT_EQ(value[kChain], kChain);
+}
+
+// Callbacks for two devices meet; those for one run one after the other.
+TEST(Lanes, CallbacksForSeveralDevicesRunAtOnce) {
+  ThreadedEngine engine(1, kNoLimit);
+  Var vars[4];
+  Gate gates[2];
+  std::atomic<int> running{0}, most{0};
+  for (int device = 0; device < 2; ++device) {
+    PushTo(
+        engine,
+        [&gates, device] {
+          gates[device].Open();
+          EXPECT_TRUE(gates[1 - device].WaitFor(std::chrono::minutes(1)));
+        },
+        {}, {&vars[device]}, CallbackLane(device));
+  }
+  engine.WaitToRead(vars[0]);
+  engine.WaitToRead(vars[1]);
+  for (Var& var : vars) {
+    PushTo(
+        engine,
+        [&] {
+          most = std::max(most.load(), ++running);
+          std::this_thread::yield();
+          --running;
+        },
+        {}, {&var}, CallbackLane(3 + kCallbackLanes));
+  }
+  for (Var& var : vars) engine.WaitToRead(var);
+  EXPECT_EQ(most, 1);
+  EXPECT_EQ(CallbackLane(0), Lane::kCallback);
+  EXPECT_EQ(CallbackLane(-1), Lane::kCallback);
+  EXPECT_TRUE(IsCallback(CallbackLane(7)) && !IsCallback(Lane::kComm));
 }
 
 TEST(Lanes, AComputeOperationMayWaitForAnother) {

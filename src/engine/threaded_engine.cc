@@ -114,7 +114,8 @@ bool ThreadedEngine::StartWorker(LaneState& lane) {
 
 void ThreadedEngine::Work(LaneState& lane) {
   work_place = {this, &lane};
-  pthread_setname_np(pthread_self(), kThreadNames[static_cast<size_t>(lane.lane())]);
+  const Lane kind = IsCallback(lane.lane()) ? Lane::kCallback : lane.lane();
+  pthread_setname_np(pthread_self(), kThreadNames[static_cast<size_t>(kind)]);
   Node* done = nullptr;  // its Vars are released; still to be destroyed
   bool tired = false;    // has looked for a while
   Lock lock = Acquire();

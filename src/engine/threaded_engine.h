@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include "engine/callback_lane.h"
 #include "engine/core.h"
 #include "engine/lane.h"
 
@@ -39,7 +40,7 @@ class ThreadedEngine final : public EngineCore {
   void AwaitRest(Lock& lock);
   void NowIdle();
 
-  std::array<LaneState, static_cast<size_t>(Lane::kCount)> lanes_;
+  std::array<LaneState, kNumLanes> lanes_;
   std::atomic<bool> stopped_{false};  // set with the mutex held
   std::atomic<int> paused_{0};        // changed with the mutex held
   // Guarded by mutex_: workers in an operation or destroying one, not blocked in a

@@ -8,6 +8,7 @@
 
 #include "base/blocking.h"
 #include "cpu/scratch.h"
+#include "engine/callback_lane.h"
 #include "run/compiled_graph.h"
 #include "run/invoke.h"
 #include "run/push.h"
@@ -108,7 +109,7 @@ class GraphOperation final : public Operation {
   static constexpr double kWithoutWorkspace = 20000;
 
   void Run() override {
-    if (lane == Lane::kCallback) HeldChunks() = chunks;
+    if (IsCallback(lane)) HeldChunks() = chunks;
     try {
       Ref<const KeptValues> kept;
       if (segment->uses_kept) kept = Place(*graph, sources, bases);
@@ -267,6 +268,7 @@ void GraphCall::Push(const Ready& ready, std::span<const RandomStream> streams,
       const NDArray& x = ArrayOf(base);
       if (!x) continue;
       op->chunks.push_back(x.body()->chunk);
+      if (IsCallback(op->lane) && base > 0) op->lane = CallbackLane(x.device().id);
       if (list == &segment.writes && base >= graph_->OutputBase(0))
         op->written.push_back({x.data(), x.dtype(), x.size()});
     }

@@ -12,6 +12,7 @@
 
 #include "base/blocking.h"
 #include "base/options.h"
+#include "engine/callback_lane.h"
 #include "engine/engine.h"
 
 namespace plait {
@@ -53,7 +54,7 @@ class NodeOperation final : public Operation {
     for (const Operand& x : inputs) in.push_back(ViewOf(x));
     for (const Operand& x : outputs) out.push_back(ViewOf(x));
     SmallVector<Ref<Chunk>, 8> chunks;
-    if (lane == Lane::kCallback) {
+    if (IsCallback(lane)) {
       for (const auto* list : {&inputs, &outputs})
         for (const Operand& x : *list) chunks.push_back(x.chunk);
       HeldChunks() = chunks;
@@ -63,7 +64,7 @@ class NodeOperation final : public Operation {
       HeldChunks() = {};
     } catch (...) {
       HeldChunks() = {};
-      if (lane == Lane::kCallback) throw;  // the host language's own
+      if (IsCallback(lane)) throw;  // the host language's own
       std::rethrow_exception(Describe(std::current_exception(), op_.name, site_));
     }
   }
@@ -288,7 +289,10 @@ void PushNode(const OpDef& op, const ParamsRef& params, std::span<const NDArray>
     return;
   }
   auto node = std::make_unique<NodeOperation>(op, kernel, params, state);
-  if (host) node->lane = Lane::kCallback;
+  if (host) {
+    const NDArray& x = out.empty() ? in[0] : out[0];
+    node->lane = CallbackLane(x.device().id);
+  }
   for (const NDArray& x : in) node->inputs.push_back(OperandOf(x));
   for (const NDArray& x : out) {
     node->outputs.push_back(OperandOf(x));
