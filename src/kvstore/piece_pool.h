@@ -32,7 +32,7 @@ class PiecePool {
   }
 
  private:
-  static constexpr size_t kMostFree = 64;
+  static constexpr size_t kMostFree = 128;
   static bool Pooled(size_t bytes) {
     return bytes > kInlineBytes && bytes <= static_cast<size_t>(kPieceBytes);
   }
