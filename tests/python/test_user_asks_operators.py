@@ -312,6 +312,15 @@ def test_categorical_samples_are_in_range():  # O43
     assert set(draws.tolist()) == {2}
 
 
+@pytest.mark.parametrize(
+    "dtype, most", [("uint8", 256), ("float16", 2049), ("float32", 2**24 + 1)]
+)
+def test_indices_that_a_dtype_cannot_hold_are_refused(dtype, most):  # O43
+    with pytest.raises(ValueError, match=f"at most {most}"):
+        nd.random.multinomial(nd.ones(most + 1), dtype=dtype)
+    assert 0 <= nd.random.multinomial(nd.ones(most), dtype=dtype).asscalar() < most
+
+
 def test_dropout_of_nothing_is_the_identity():  # O44
     with autograd.record():
         y = nd.Dropout(nd.ones((1000, 1000)), p=0)

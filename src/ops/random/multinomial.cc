@@ -17,11 +17,38 @@ struct MultinomialParams {
   DType dtype = DType::kInt32;
 };
 
+// How many numbers from 0 a dtype holds exactly.
+int64_t ExactNumbers(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat16:
+      return (1 << 11) + 1;
+    case DType::kBfloat16:
+      return (1 << 8) + 1;
+    case DType::kFloat32:
+      return (1 << 24) + 1;
+    case DType::kFloat64:
+    case DType::kInt64:
+    case DType::kUint64:
+      return int64_t{1} << 53;
+    case DType::kBool:
+      return 2;
+    default: {
+      const auto bits = static_cast<int>(8 * SizeOf(dtype));
+      const bool sign =
+          dtype == DType::kInt8 || dtype == DType::kInt16 || dtype == DType::kInt32;
+      return int64_t{1} << (bits - (sign ? 1 : 0));
+    }
+  }
+}
+
 bool Infer(const MultinomialParams& p, Specs& in, Specs& out) {
   if (!in[0].shape.rank_known()) return true;
   Check(in[0].shape.rank() > 0,
         "_sample_multinomial: data has no axis; one of weights was "
         "expected");
+  const int64_t weights = in[0].shape[in[0].shape.rank() - 1];
+  Check(weights <= ExactNumbers(p.dtype), "_sample_multinomial: data has ", weights,
+        " weights; ", p.dtype, " holds indices of at most ", ExactNumbers(p.dtype));
   Shape shape(in[0].shape.begin(), in[0].shape.end() - 1);
   for (int64_t n : p.shape) shape.Append(n);
   if (shape.rank() == 0) shape = {1};  // without NumPy's shapes there are no scalars
