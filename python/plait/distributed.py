@@ -14,7 +14,7 @@ say otherwise: all ranks call them, in one order and with arrays of equal shapes
 """
 
 from . import _plait
-from .error import MXNetTypeError, MXNetValueError
+from .error import MXNetTypeError, MXNetValueError, RankLost
 from .ndarray import NDArray
 from .ndarray import array as array_of
 
@@ -31,6 +31,8 @@ __all__ = [
     "traffic",
     "fault",
     "abort",
+    "RankLost",
+    "shrink",
 ]
 
 
@@ -151,3 +153,17 @@ def traffic():
 def abort(reason):
     """Makes every transfer of every rank fail with a reason. Not collective."""
     _plait.world_abort(str(reason))
+
+
+def shrink(timeout=300):
+    """After a RankLost: goes on with the ranks that live; returns how many there are.
+
+    All of them must call it; one that ends instead is left out. They get new numbers in
+    their old order. Stores and trainers must then be made again, and weights and
+    optimizer states loaded from a checkpoint: those in memory may be of different
+    steps, and the states that the lost rank owned are gone. Needs an MPI that can,
+    `mpirun --with-ft ulfm` of Open MPI 5; else it is a MXNetRuntimeError. When not all
+    have come in `timeout` seconds it raises, and may be called again.
+    """
+    _plait.world_shrink(float(timeout))
+    return size()

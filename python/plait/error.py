@@ -35,6 +35,10 @@ class MXNetOSError(MXNetError, OSError):
     """A file could not be read or written."""
 
 
+class RankLost(MXNetOSError):
+    """A rank of the job is lost, or has ended by an error; the text names it."""
+
+
 class MXNetKeyError(MXNetError, KeyError):
     """A name that stands for nothing."""
 

@@ -150,6 +150,15 @@ void BindKVStore(nb::module_& m) {
   });
   m.def("world_abort", [](const std::string& text) { WorldExchange().Abort(text); });
   m.def("world_fault", [] { return WorldExchange().fault(); });
+  m.def(
+      "world_shrink",
+      [](double seconds) {
+        Check(seconds > 0 && seconds < 1e6, "shrink: got timeout=", seconds,
+              "; a number of seconds above 0 was expected");
+        ShrinkWorldExchange(
+            std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000)));
+      },
+      nb::arg("seconds"));
   m.def("world_traffic", &TrafficNow, "Bytes and messages of this rank so far.");
   m.def("world_close", &CloseWorldExchange);
   m.def("world_started", &StartedAsRank, "Whether a launcher started this process.");

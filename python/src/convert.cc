@@ -7,13 +7,17 @@
 #include <array>
 #include <atomic>
 #include <mutex>
+#include <string_view>
 
 #include "base/error.h"
+#include "kvstore/exchange.h"
 
 namespace plait::python {
 namespace {
 
-constexpr int kNumKinds = static_cast<int>(ErrorKind::kIo) + 1;
+// After the kinds: the class of what fails because a rank of the job is lost.
+constexpr int kRankLost = static_cast<int>(ErrorKind::kIo) + 1;
+constexpr int kNumKinds = kRankLost + 1;
 std::array<PyObject*, kNumKinds> error_classes = {};
 
 // A Python exception on its way through C++ code and the engine.
@@ -64,6 +68,15 @@ PyObject* ClassOf(ErrorKind kind) {
     default:
       return PyExc_ValueError;
   }
+}
+
+PyObject* ClassOf(const Error& error) {
+  const std::string lost = WorldFault();
+  if (!lost.empty() && error_classes[kRankLost] != nullptr &&
+      std::string_view(error.what()).find(lost) != std::string_view::npos) {
+    return error_classes[kRankLost];
+  }
+  return ClassOf(error.kind());
 }
 
 struct ReleaseQueue {
@@ -139,7 +152,7 @@ void SetErrorFromException() noexcept {
   } catch (const CarriedError& e) {
     e.Restore();
   } catch (const Error& e) {
-    PyErr_SetString(ClassOf(e.kind()), e.what());
+    PyErr_SetString(ClassOf(e), e.what());
   } catch (const std::bad_alloc&) {
     PyErr_SetString(ClassOf(ErrorKind::kMemory), "out of memory");
   } catch (const std::bad_cast&) {

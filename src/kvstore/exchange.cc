@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "kvstore/exchange_thread.h"
 #include "kvstore/push_transfer.h"
+#include "kvstore/world.h"
 
 namespace plait {
 
@@ -56,7 +57,10 @@ Exchange::Exchange(Communicator& comm) : impl_(std::make_unique<Impl>(comm)) {}
 Exchange::~Exchange() = default;
 
 void Exchange::Close() {
-  impl_->thread.Stop();
+  impl_->thread.Stop("the program ends");
+}
+void Exchange::Retire(const std::string& why) {
+  impl_->thread.Stop(fault() + why);
 }
 
 int Exchange::rank() const {
@@ -190,9 +194,41 @@ std::atomic<Exchange*> world_exchange{nullptr};
 }
 
 Exchange& WorldExchange() {
-  static Exchange* const exchange = new Exchange(World());
-  world_exchange = exchange;
-  return *exchange;
+  static const bool made = [] {
+    world_exchange = new Exchange(World());
+    return true;
+  }();
+  (void)made;
+  return *world_exchange;
+}
+
+std::string WorldFault() {
+  Exchange* const exchange = world_exchange.load();
+  return exchange == nullptr ? "" : exchange->fault();
+}
+
+void ShrinkWorldExchange(std::chrono::milliseconds most) {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  Exchange& before = WorldExchange();
+  Check(!before.fault().empty(), ErrorKind::kRuntime,
+        "shrink: no rank is lost; it is for those that go on after a loss");
+  const std::string reason = WhyNotShrink();
+  Check(reason.empty(), ErrorKind::kRuntime, "shrink: ", reason,
+        "; it was lost: ", before.fault());
+  before.Retire(
+      "; the job has gone on without it, and stores and trainers from before must be "
+      "made again");
+  // What the loss has spoilt can be written again: its error was told.
+  for (bool quiet = false; !quiet;) {
+    try {
+      Engine::Get().WaitAll();
+      quiet = true;
+    } catch (const std::exception&) {
+    }
+  }
+  // The one before stays for its stores.
+  world_exchange = new Exchange(ShrinkWorld(most));
 }
 
 void AbortWorldExchange(const std::string& text) {

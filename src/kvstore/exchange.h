@@ -12,6 +12,7 @@
 #ifndef PLAIT_KVSTORE_EXCHANGE_H_
 #define PLAIT_KVSTORE_EXCHANGE_H_
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -50,6 +51,9 @@ class Exchange {
   ~Exchange();
   // The same; what is asked of it later fails.
   void Close();
+  // After a fault: nothing more is done; what is asked of it fails with the fault and
+  // `why`.
+  void Retire(const std::string& why);
 
   int rank() const;
   int size() const;
@@ -106,6 +110,12 @@ class Exchange {
 
 // The exchange of this process over World(). Made at the first use, never destroyed.
 Exchange& WorldExchange();
+// After a fault of it: another one takes its place, of the ranks that live; see
+// ShrinkWorld. Stores of the one before only fail. Throws kRuntime when nothing is
+// lost, or when MPI cannot; kIo when the other ranks have not come in time.
+void ShrinkWorldExchange(std::chrono::milliseconds most);
+// Its fault; empty when it was not made.
+std::string WorldFault();
 // Closes it, if it was made; when the program ends.
 void CloseWorldExchange();
 // Aborts it, if it was made.

@@ -158,5 +158,27 @@ TEST(Exchange, AFaultEndsWhatIsUnderWayAndWhatComesLater) {
   });
 }
 
+TEST(Exchange, WhatIsAskedOfOneThatIsRetiredFailsWithTheFaultAndTheReason) {
+  InRanks(2, [&](Exchange& exchange) {
+    if (exchange.rank() == 1) exchange.Abort("the roof is on fire");
+    const std::vector<double> ones(100000, 1);
+    const NDArray x = NDArray::FromHost(ones.data(), {100000}, DType::kFloat64);
+    EXPECT_NE(ErrorOf([&] { exchange.AllReduce(x, "x"); }), "");
+    for (int i = 0; i < 2; ++i) {
+      exchange.Retire("; move to another house");
+      const std::string error = ErrorOf([&] { exchange.AllReduce(x, "x"); });
+      EXPECT_NE(error.find("on fire; move to another house"), std::string::npos)
+          << error;
+    }
+  });
+}
+
+TEST(Exchange, OneThatNoLauncherStartedHasNobodyToGoOnWith) {
+  const std::chrono::milliseconds time(1);
+  EXPECT_NE(ErrorOf([&] { ShrinkWorldExchange(time); }).find("no rank is lost"),
+            std::string::npos);
+  EXPECT_EQ(WorldFault(), "");
+}
+
 }  // namespace
 }  // namespace plait

@@ -77,10 +77,10 @@ ExchangeThread::ExchangeThread(Communicator& comm)
 }
 
 ExchangeThread::~ExchangeThread() {
-  Stop();
+  Stop("the program ends");
 }
 
-void ExchangeThread::Stop() {
+void ExchangeThread::Stop(const std::string& why) {
   {
     const std::lock_guard lock(mutex_);
     if (std::exchange(stopping_, true)) return;
@@ -93,7 +93,7 @@ void ExchangeThread::Stop() {
   {
     const std::lock_guard lock(mutex_);
     stopped_ = true;
-    if (sound) fault_ = "the program ends";
+    if (sound || why.starts_with(fault_)) fault_ = why;
     late.swap(posted_);
   }
   // What an operation had not begun to send by now fails, and what waits for it.

@@ -48,8 +48,9 @@ class ExchangeThread {
 
   Communicator& comm() { return comm_; }
   const Traffic& traffic() const { return traffic_; }
-  // Says goodbye and waits for all others to; see Exchange.
-  void Stop();
+  // Says goodbye and waits for all others to; see Exchange. What is asked of it later
+  // fails with `why`.
+  void Stop(const std::string& why);
   // Runs f on the thread, soon.
   void Post(std::function<void()> f);
 

@@ -4,12 +4,19 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <unistd.h>
 
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
 
+#include "base/blocking.h"
 #include "base/error.h"
 #include "base/options.h"
 #include "kvstore/mpi/mpi_communicator.h"
@@ -105,11 +112,19 @@ void AtExit(int status, void*) {
   if (opened == nullptr || getpid() != owner) return;
   if (status != 0) opened->Abort("ended with status " + std::to_string(status));
   const std::string before = opened->fault();
+  // mpirun of Open MPI 5 tells the others of a process that a signal has ended, and not
+  // of one that has failed. Who fails because of another keeps its status.
+  const std::string own = "rank " + std::to_string(opened->rank()) + ": ";
+  const bool by_signal = status != 0 && before.starts_with(own) && opened->can_shrink();
   MpiCommunicator* const world = std::exchange(opened, nullptr);
   if (world->Close()) return;
-  if (before.empty()) {
+  if (before.empty() && !world->fault().empty()) {
     std::fprintf(stderr, "plait: rank %d had ended its work, then: %s\n", world->rank(),
                  world->fault().c_str());
+  }
+  if (by_signal) {
+    std::fflush(nullptr);
+    kill(getpid(), SIGKILL);
   }
   LeaveNow(status);
 }
@@ -130,6 +145,40 @@ Communicator& OpenWorld() {
   return *opened;
 }
 
+// MPI waits for the other ranks without end, so it does on a thread of its own.
+struct Shrinking {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool over = false;
+  std::unique_ptr<MpiCommunicator> next;
+  std::exception_ptr error;
+
+  void Run(MpiCommunicator& old) {
+    std::unique_ptr<MpiCommunicator> made;
+    std::exception_ptr failure;
+    try {
+      made = MpiCommunicator::Shrink(old);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    const std::lock_guard lock(mutex);
+    next = std::move(made);
+    error = failure;
+    over = true;
+    changed.notify_all();
+  }
+};
+
+std::shared_ptr<Shrinking> StartShrinking() {
+  auto shrinking = std::make_shared<Shrinking>();
+  sigset_t all, before;  // signals are for the program's own threads
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread([shrinking, old = opened] { shrinking->Run(*old); }).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return shrinking;
+}
+
 }  // namespace
 
 Communicator& World() {
@@ -139,6 +188,31 @@ Communicator& World() {
 
 bool StartedAsRank() {
   return FindLaunch().size > 1;
+}
+
+std::string WhyNotShrink() {
+  if (opened == nullptr) return "this process is no rank of a job";
+  if (opened->can_shrink()) return "";
+  return "the MPI of this job, or its launcher, cannot lose a rank and go on; "
+         "`mpirun --with-ft ulfm` of Open MPI 5 can, and plait-run --restarts starts "
+         "the job again";
+}
+
+Communicator& ShrinkWorld(std::chrono::milliseconds most) {
+  static std::shared_ptr<Shrinking> shrinking;  // one thread at a time calls this
+  if (!shrinking) shrinking = StartShrinking();
+  const ScopedBlocking blocking;
+  std::unique_lock lock(shrinking->mutex);
+  Check(shrinking->changed.wait_for(lock, most, [] { return shrinking->over; }),
+        ErrorKind::kIo, "shrink: not all other ranks have called it in ",
+        static_cast<double>(most.count()) / 1000,
+        " s: they still compute, or are stopped");
+  lock.unlock();
+  const std::shared_ptr<Shrinking> done = std::exchange(shrinking, nullptr);
+  if (done->error) std::rethrow_exception(done->error);
+  MpiCommunicator* const old = std::exchange(opened, done->next.release());
+  old->Leave();
+  return *opened;
 }
 
 void CloseWorld() {

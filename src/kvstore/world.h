@@ -3,13 +3,26 @@
 #ifndef PLAIT_KVSTORE_WORLD_H_
 #define PLAIT_KVSTORE_WORLD_H_
 
+#include <chrono>
 #include <string>
+
+#include "kvstore/transport.h"
 
 namespace plait {
 
 // Whether a launcher has started this process as one of several ranks. Does not open
 // the transport.
 bool StartedAsRank();
+
+// Why the transport of this process cannot go on with fewer ranks after a fault, with
+// the remedy; empty when it can.
+std::string WhyNotShrink();
+
+// After a fault: the transport of the ranks that live, which get new numbers, in the
+// order of the old ones. The one before must no longer be used, and stays. All of them
+// have to call it; a rank that ends instead is left out. Throws Error(kIo) when not all
+// have come in time: whoever calls it again goes on waiting.
+Communicator& ShrinkWorld(std::chrono::milliseconds most);
 
 // Ends the transport, if World() has opened it: waits for the other ranks to do the
 // same (a fault ends the wait), then ends MPI. It can no longer be used. Whoever drives

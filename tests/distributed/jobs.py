@@ -26,6 +26,14 @@ needs_mpi = pytest.mark.skipif(
 )
 
 
+def openmpi5_home():
+    """The folder of an Open MPI 5, with bin/, include/ and lib/; or None."""
+    for home in (os.environ.get("PLAIT_TEST_OPENMPI5"), f"{sys.prefix}/openmpi5"):
+        if home and pathlib.Path(home, "bin/mpirun").exists():
+            return home
+    return None
+
+
 class Result:
     """What a job printed, and its status."""
 

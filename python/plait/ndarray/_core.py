@@ -20,6 +20,7 @@ for _kind, _cls in enumerate(
         error.MXNetRuntimeError,
         error.MXNetNotImplementedError,
         error.MXNetOSError,
+        error.RankLost,
     )
 ):
     _plait.register_error(_kind, _cls)

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -21,6 +22,10 @@ struct MpiCommunicator::MpiRequest final : Communicator::Request {
   uint64_t look = 0;  // the last one whose result was told
   bool done = false;
   PlaitMpiDone result{};
+  // Where the message comes to in a job that may lose ranks and go on: MPI may write to
+  // the memory of a receive that has failed, which the program uses again.
+  std::unique_ptr<char[]> own;
+  void* wanted = nullptr;
 };
 
 namespace {
@@ -28,6 +33,11 @@ namespace {
 std::string Peer(int rank) {
   return "rank " + std::to_string(rank);
 }
+
+// When a rank is lost while the others meet again, they wait for it for so long.
+constexpr std::chrono::seconds kMeetingAfterLoss{15};
+// MPI may learn of a lost rank before the heartbeats, which know more.
+constexpr std::chrono::seconds kNews{2};
 
 // Tells plait-run, which then gives the job some time to end; a stopped rank cannot
 // say so itself.
@@ -44,16 +54,29 @@ void TellLauncher(std::string text) {
 
 MpiCommunicator::MpiCommunicator(const PlaitMpi& mpi, int expected,
                                  std::chrono::milliseconds timeout)
-    : mpi_(mpi) {
+    : mpi_(mpi), timeout_(timeout) {
   char error[kPlaitMpiError] = "";
   Check(mpi_.start(&rank_, &size_, error) == 0, ErrorKind::kRuntime,
         "kvstore: ", mpi_.name, " did not start: ", error);
   Check(size_ == expected, ErrorKind::kRuntime, "kvstore: the launcher started ",
         expected, " processes, but ", mpi_.name, " counts ", size_,
         "; the launcher of another MPI was used (PLAIT_MPI=openmpi or mpich chooses)");
-  heartbeats_ = std::make_unique<Heartbeats>(rank_, Heartbeats::Times{timeout});
+  Meet();
+}
+
+MpiCommunicator::MpiCommunicator(const PlaitMpi& mpi, int rank, int size,
+                                 std::chrono::milliseconds timeout)
+    : mpi_(mpi), rank_(rank), size_(size), timeout_(timeout), shrunk_(true) {
+  Meet();
+}
+
+void MpiCommunicator::Meet() {
+  Heartbeats::Times times{timeout_};
+  if (shrunk_) times.meeting = kMeetingAfterLoss;
+  heartbeats_ = std::make_unique<Heartbeats>(rank_, times);
   const Contact mine = heartbeats_->Open();
   std::vector<Contact> all(size_);
+  char error[kPlaitMpiError] = "";
   Check(mpi_.gather(&mine, sizeof(mine), all.data(), error) == 0, ErrorKind::kRuntime,
         "kvstore: ", mpi_.name, " cannot reach all ranks: ", error);
   heartbeats_->Start(std::move(all), [this] {
@@ -65,6 +88,25 @@ MpiCommunicator::MpiCommunicator(const PlaitMpi& mpi, int expected,
           "kvstore: ", mpi_.name, " cannot reach all ranks: ", error);
   });
   ready_ = true;
+}
+
+// Whether it has worked is agreed on, as another rank may have been lost just before
+// some of them have seen all the others.
+std::unique_ptr<MpiCommunicator> MpiCommunicator::Shrink(MpiCommunicator& old) {
+  for (;;) {
+    int rank = 0, size = 0;
+    char error[kPlaitMpiError] = "";
+    Check(old.mpi_.shrink(&rank, &size, error) == 0, ErrorKind::kRuntime,
+          "kvstore: ", old.mpi_.name, " cannot go on with fewer ranks: ", error);
+    std::unique_ptr<MpiCommunicator> next;
+    try {
+      next.reset(new MpiCommunicator(old.mpi_, rank, size, old.timeout_));
+    } catch (const Error&) {
+    }
+    int well = next != nullptr;
+    if (old.mpi_.agree(&well, error) == 0 && well) return next;
+    if (next) next->Leave();
+  }
 }
 
 void MpiCommunicator::CheckUsable() const {
@@ -83,6 +125,14 @@ void MpiCommunicator::CheckPeer(int rank, int tag, size_t bytes) const {
 }
 
 void MpiCommunicator::Break(const char* call, int rank, const char* error) {
+  if (mpi_.can_shrink()) {
+    const auto last = std::chrono::steady_clock::now() + kNews;
+    while (timeout_.count() > 0 && !heartbeats_->faulty() &&
+           std::chrono::steady_clock::now() < last) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    if (const int lost = mpi_.lost(); lost >= 0) rank = lost;
+  }
   heartbeats_->Tell(rank, Peer(rank) + ": " + mpi_.name + " failed to " + call +
                               " (on " + Peer(rank_) + "): " + error);
   Fail(ErrorKind::kIo, heartbeats_->fault());
@@ -117,6 +167,11 @@ Communicator::RequestPtr MpiCommunicator::Receive(int from, int tag, void* data,
   }
   auto request = std::make_unique<MpiRequest>();
   request->other = from;
+  if (mpi_.can_shrink()) {
+    request->wanted = data;
+    request->own.reset(new char[bytes]);
+    data = request->own.get();
+  }
   char error[kPlaitMpiError] = "";
   std::lock_guard lock(calls_);
   CheckUsable();
@@ -173,6 +228,7 @@ bool MpiCommunicator::Test(Request& request, size_t* received) {
   if (!mine.done) return false;
   Check(mine.result.failed == 0, ErrorKind::kIo, "kvstore: the message of ",
         Peer(mine.other), " is longer than was expected");
+  if (mine.own) std::memcpy(mine.wanted, mine.own.get(), mine.result.received);
   if (received != nullptr) *received = mine.result.received;
   return true;
 }
@@ -205,7 +261,7 @@ bool MpiCommunicator::AwaitBarrier() {
   size_t unused = 0;
   {
     std::lock_guard lock(calls_);
-    if (heartbeats_->faulty() || mpi_.barrier(&request, error)) return false;
+    if (closed_ || heartbeats_->faulty() || mpi_.barrier(&request, error)) return false;
   }
   auto rest = std::chrono::microseconds(20);
   while (!done) {
@@ -222,7 +278,7 @@ bool MpiCommunicator::AwaitBarrier() {
 }
 
 bool MpiCommunicator::Close() {
-  const bool whole = AwaitBarrier();
+  const bool whole = AwaitBarrier() && !shrunk_;
   {
     std::lock_guard lock(calls_);
     closed_ = true;

@@ -6,7 +6,8 @@
 // Each call of MPI costs system calls, however many requests it is about, so Test asks
 // about all of them when it is called for a request for the second time.
 //
-// After a fault MPI is not called again: a send to a lost rank may never return.
+// After a fault MPI is not called again, except by Shrink: a send to a lost rank may
+// never return.
 
 #ifndef PLAIT_KVSTORE_MPI_MPI_COMMUNICATOR_H_
 #define PLAIT_KVSTORE_MPI_MPI_COMMUNICATOR_H_
@@ -31,6 +32,13 @@ class MpiCommunicator final : public Communicator {
   // of ranks that the launcher has announced. Throws kRuntime.
   MpiCommunicator(const PlaitMpi& mpi, int expected, std::chrono::milliseconds timeout);
 
+  // The ranks that live, after a fault of `old`, which must not be used meanwhile and
+  // is then good for nothing. Waits until all of them have called it, for ever if one
+  // neither comes nor ends; another one that is lost meanwhile is left out too. Throws
+  // kRuntime. REQUIRES: old.can_shrink().
+  static std::unique_ptr<MpiCommunicator> Shrink(MpiCommunicator& old);
+  bool can_shrink() const { return mpi_.can_shrink(); }
+
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   RequestPtr Send(int to, int tag, const void* data, size_t bytes) override;
@@ -45,8 +53,11 @@ class MpiCommunicator final : public Communicator {
 
   // Waits for all ranks to call it, then ends MPI; calls throw from then on. False when
   // a fault came before that: MPI is then left as it is, and the process must leave by
-  // _exit, as what MPI runs at the end of a process may wait for the lost rank.
+  // _exit, as what MPI runs at the end of a process may wait for the lost rank. False
+  // also after Shrink, for the same reason.
   bool Close();
+  // Says goodbye without waiting for anybody, after Shrink.
+  void Leave() { heartbeats_->Leave(); }
   // In the child of a fork.
   void CloseInChild() {
     heartbeats_->CloseInChild();
@@ -54,6 +65,10 @@ class MpiCommunicator final : public Communicator {
   }
 
  private:
+  MpiCommunicator(const PlaitMpi& mpi, int rank, int size,
+                  std::chrono::milliseconds timeout);
+  // Starts the heartbeats. Throws kRuntime.
+  void Meet();
   void CheckUsable() const;
   void CheckPeer(int rank, int tag, size_t bytes) const;
   // Makes a failed call of MPI a fault of the job, and throws it.
@@ -66,6 +81,8 @@ class MpiCommunicator final : public Communicator {
   const PlaitMpi& mpi_;
   int rank_ = 0;
   int size_ = 1;
+  const std::chrono::milliseconds timeout_;  // of the heartbeats
+  bool shrunk_ = false;
   std::unique_ptr<Heartbeats> heartbeats_;
   std::atomic<bool> ready_{false};  // wires_ is what it will be
   std::unique_ptr<Wires> wires_;    // null: messages go by MPI

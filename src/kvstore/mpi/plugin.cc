@@ -3,6 +3,7 @@
 
 #include "kvstore/mpi/plugin.h"
 
+#include <dlfcn.h>
 #include <mpi.h>
 #include <unistd.h>
 
@@ -18,6 +19,48 @@ static_assert(sizeof(MPI_Request) <= sizeof(PlaitMpiRequest));
 // A communicator of our own: tags of other users of MPI cannot meet ours.
 MPI_Comm world = MPI_COMM_NULL;
 bool started_here = false;
+
+// What an MPI with ULFM has beyond others. Looked for when MPI starts: this library may
+// have been built with the headers of one that has not.
+struct Survival {
+  int (*revoke)(MPI_Comm);
+  int (*shrink)(MPI_Comm, MPI_Comm*);
+  int (*agree)(MPI_Comm, int*);
+  int (*failure_ack)(MPI_Comm);
+  int (*failure_get_acked)(MPI_Comm, MPI_Group*);
+};
+Survival survival{};
+bool survives = false;
+
+template <typename Function>
+bool Find(const char* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
+  return function != nullptr;
+}
+
+// ULFM's calls are there also where the launcher was not told `--with-ft ulfm`, and
+// then ends all ranks with the first.
+bool IsOn() {
+  int level = 0, index = 0, count = 0;
+  int64_t value = 0;  // MPI writes an int, or less
+  MPI_T_cvar_handle handle;
+  if (MPI_T_init_thread(MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS) return false;
+  if (MPI_T_cvar_get_index("mpi_ft_enable", &index) == MPI_SUCCESS &&
+      MPI_T_cvar_handle_alloc(index, nullptr, &handle, &count) == MPI_SUCCESS) {
+    MPI_T_cvar_read(handle, &value);
+    MPI_T_cvar_handle_free(&handle);
+  }
+  MPI_T_finalize();
+  return value != 0;
+}
+
+void FindSurvival() {
+  survives = IsOn() && Find("MPIX_Comm_revoke", survival.revoke) &&
+             Find("MPIX_Comm_shrink", survival.shrink) &&
+             Find("MPIX_Comm_agree", survival.agree) &&
+             Find("MPIX_Comm_failure_ack", survival.failure_ack) &&
+             Find("MPIX_Comm_failure_get_acked", survival.failure_get_acked);
+}
 
 void Say(char* error, const char* text) {
   std::strncpy(error, text, kPlaitMpiError - 1);
@@ -109,6 +152,7 @@ int Start(int* rank, int* size, char* error) {
   }
   MPI_Comm_rank(world, rank);
   MPI_Comm_size(world, size);
+  FindSurvival();
   return CheckTags(error);
 }
 
@@ -123,22 +167,29 @@ int Gather(const void* mine, size_t bytes, void* all, char* error) {
   return Await(&request, error);
 }
 
+// Open MPI 5 ends the process when a request that has failed is freed too early, and
+// frees those that fail, but not persistent ones.
+int Begin(int failed, MPI_Request* request, PlaitMpiRequest* packed, char* error) {
+  if (failed == MPI_SUCCESS && survives) failed = MPI_Start(request);
+  *packed = Pack(*request);
+  return Report(failed, error);
+}
+
 int Send(int to, int tag, const void* data, size_t bytes, PlaitMpiRequest* packed,
          char* error) {
-  MPI_Request request;
-  const int code =
-      MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, to, tag, world, &request);
-  *packed = Pack(request);
-  return Report(code, error);
+  MPI_Request request = MPI_REQUEST_NULL;
+  const auto send = survives ? MPI_Send_init : MPI_Isend;
+  return Begin(send(data, static_cast<int>(bytes), MPI_BYTE, to, tag, world, &request),
+               &request, packed, error);
 }
 
 int Receive(int from, int tag, void* data, size_t bytes, PlaitMpiRequest* packed,
             char* error) {
-  MPI_Request request;
-  const int code =
-      MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, from, tag, world, &request);
-  *packed = Pack(request);
-  return Report(code, error);
+  MPI_Request request = MPI_REQUEST_NULL;
+  const auto receive = survives ? MPI_Recv_init : MPI_Irecv;
+  return Begin(
+      receive(data, static_cast<int>(bytes), MPI_BYTE, from, tag, world, &request),
+      &request, packed, error);
 }
 
 int Probe(int tag, int* found, int* from, size_t* bytes, char* error) {
@@ -202,6 +253,7 @@ int TestSome(PlaitMpiRequest* const* packed, size_t count, PlaitMpiDone* done,
       one.failed = kind == MPI_ERR_TRUNCATE ? kPlaitMpiTooLong : 1;
       continue;
     }
+    if (survives) MPI_Request_free(&requests[one.index]);
     int bytes = 0;
     MPI_Get_count(&statuses[i], MPI_BYTE, &bytes);
     one.received = bytes == MPI_UNDEFINED ? 0 : static_cast<size_t>(bytes);
@@ -214,6 +266,41 @@ int Barrier(PlaitMpiRequest* packed, char* error) {
   const int code = MPI_Ibarrier(world, &request);
   *packed = Pack(request);
   return Report(code, error);
+}
+
+int CanShrink() {
+  return survives;
+}
+
+int Lost() {
+  MPI_Group lost, all;
+  int count = 0, first = 0, rank = -1;
+  if (!survives || survival.failure_ack(world) != MPI_SUCCESS ||
+      survival.failure_get_acked(world, &lost) != MPI_SUCCESS) {
+    return -1;
+  }
+  MPI_Group_size(lost, &count);
+  MPI_Comm_group(world, &all);
+  if (count > 0) MPI_Group_translate_ranks(lost, 1, &first, all, &rank);
+  MPI_Group_free(&all);
+  MPI_Group_free(&lost);
+  return rank;
+}
+
+int Shrink(int* rank, int* size, char* error) {
+  MPI_Comm next = MPI_COMM_NULL;
+  survival.revoke(world);
+  if (int failed = Report(survival.shrink(world, &next), error)) return failed;
+  world = next;  // requests of the old one may be under way, so it stays
+  MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
+  MPI_Comm_rank(world, rank);
+  MPI_Comm_size(world, size);
+  return 0;
+}
+
+int Agree(int* well, char* error) {
+  if (!*well) survival.revoke(world);  // nobody waits in vain for this rank
+  return Report(survival.agree(world, well), error);
 }
 
 void Finish() {
@@ -242,6 +329,10 @@ const PlaitMpi* plait_mpi() {
       .test = Test,
       .test_some = TestSome,
       .barrier = Barrier,
+      .can_shrink = CanShrink,
+      .lost = Lost,
+      .shrink = Shrink,
+      .agree = Agree,
       .finish = Finish,
   };
   return &table;

@@ -17,7 +17,7 @@
 
 extern "C" {
 
-inline constexpr uint32_t kPlaitMpiVersion = 2;
+inline constexpr uint32_t kPlaitMpiVersion = 3;
 inline constexpr size_t kPlaitMpiError = 256;
 // What `test` returns for a message that is longer than the memory it was to fill.
 inline constexpr int kPlaitMpiTooLong = 2;
@@ -58,6 +58,18 @@ struct PlaitMpi {
                    size_t* found, char* error);
   // Begins a barrier, which `test` sees to its end.
   int (*barrier)(PlaitMpiRequest* request, char* error);
+  // Whether ranks that live can go on when others have ended (ULFM), known once MPI has
+  // started: this MPI has it, and its launcher was told so.
+  int (*can_shrink)();
+  // A rank that MPI knows to have ended; -1: none.
+  int (*lost)();
+  // The ranks that live become all ranks, in their order, with new numbers. Waits for
+  // all of them to call it, spinning. What was under way never ends, and may still
+  // write to its memory.
+  int (*shrink)(int* rank, int* size, char* error);
+  // `well` becomes 0 on all ranks that live when it is 0 on one of them. Waits for
+  // them.
+  int (*agree)(int* well, char* error);
   // Ends MPI, if `start` started it and nobody has ended it. Waits for the other ranks.
   void (*finish)();
 };
