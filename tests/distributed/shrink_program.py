@@ -185,14 +185,13 @@ def comes_never():
             print("error:", error, flush=True)
 
 
-def random_kills(folder, seed):
+def random_kill(folder, seed, second=None):
     """Somebody dies at any moment, and perhaps another while the rest goes on."""
     rng = np.random.RandomState(int(seed))
-    first, second = rng.permutation(ALL)[:2]
-    when, later, twice = rng.uniform(0, 0.7), rng.uniform(0, 0.15), rng.rand() < 0.5
-    if ME == first:
+    victims, when, later = rng.permutation(ALL), rng.uniform(0, 0.7), rng.rand() * 0.15
+    if ME == victims[0]:
         threading.Timer(when, die).start()
-    if ME == second and twice:
+    if ME == victims[1] and second:
         shrink = dist.shrink
 
         def shrink_and_die(timeout):

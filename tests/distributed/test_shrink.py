@@ -109,9 +109,9 @@ def test_misuse_leaves_the_job_as_it_is():
 
 @needs_ulfm
 @pytest.mark.parametrize("seed", [1, 2])
-def test_ranks_killed_at_random_moments_do_not_hang_the_others(tmp_path, seed):
-    result = job(4, "random_kills", tmp_path, seed)
-    assert result.text.count("ok") >= 2, result.text
+def test_a_rank_killed_at_any_moment_does_not_hang_the_others(tmp_path, seed):
+    lines = job(4, "random_kill", tmp_path, seed).text.splitlines()
+    assert len([x for x in lines if x.endswith("] ok")]) >= 3, lines
 
 
 @needs_mpi
