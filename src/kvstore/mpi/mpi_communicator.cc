@@ -83,7 +83,7 @@ void MpiCommunicator::Meet() {
     Wake();
     TellLauncher(heartbeats_->fault());
   });
-  wires_ = MeetWires(rank_, size_, timeout.count() > 0, [&](auto... arguments) {
+  wires_ = MeetWires(rank_, size_, timeout_.count() > 0, [&](auto... arguments) {
     Check(mpi_.gather(arguments..., error) == 0, ErrorKind::kRuntime,
           "kvstore: ", mpi_.name, " cannot reach all ranks: ", error);
   });

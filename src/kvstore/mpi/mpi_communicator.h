@@ -67,7 +67,7 @@ class MpiCommunicator final : public Communicator {
  private:
   MpiCommunicator(const PlaitMpi& mpi, int rank, int size,
                   std::chrono::milliseconds timeout);
-  // Starts the heartbeats. Throws kRuntime.
+  // Starts the heartbeats, and connects the wires. Throws kRuntime.
   void Meet();
   void CheckUsable() const;
   void CheckPeer(int rank, int tag, size_t bytes) const;
