@@ -8,6 +8,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -81,6 +84,21 @@ bool CanRead(const Facts& other) {
          token == other.contact.token;
 }
 
+// The process that has started this rank; plait-run has one of its own between them.
+pid_t Launcher() {
+  const pid_t parent = getppid();
+  const std::string folder = "/proc/" + std::to_string(parent);
+  std::ifstream words(folder + "/cmdline");
+  std::stringstream all;
+  all << words.rdbuf();
+  if (all.str().find("--supervise") == std::string::npos) return parent;
+  std::ifstream status(folder + "/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind("PPid:", 0) == 0) return std::atoi(line.c_str() + 5);
+  }
+  return parent;
+}
+
 // Null where there is no connection to some rank.
 std::vector<std::unique_ptr<Link>> Connect(int rank, const std::vector<Facts>& all,
                                            const Listener& listener) {
@@ -113,8 +131,9 @@ std::unique_ptr<Wires> MeetWires(int rank, int size, bool watched,
   // Others look at it before the second gathering ends.
   mine.proof = reinterpret_cast<uint64_t>(mine.contact.token.data());
 #ifdef PR_SET_PTRACER
-  // Some systems let only chosen processes of a user read another's memory.
-  if (mine.wish == kAuto) prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+  // Some systems let only a chosen process of the user, and what it has started, read
+  // this one's memory: the launcher, which has started the other ranks.
+  if (mine.wish == kAuto) prctl(PR_SET_PTRACER, Launcher(), 0, 0, 0);
 #endif
   std::vector<Facts> all(static_cast<size_t>(size));
   gather(&mine, sizeof(mine), all.data());
