@@ -308,7 +308,7 @@ def stop(job):
 
 
 def watch(job, output, options):
-    """Until the job ends by itself, or its time after a failure is over."""
+    """Until the job ends by itself, or its time after a failure is over: then True."""
     deadline = None
     while job.poll() is None:
         time.sleep(0.05)
@@ -320,9 +320,10 @@ def watch(job, output, options):
             deadline = min(deadline or now + 5, now + 5)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 job.wait(max(0, deadline - now))
-            return
+            return False
         if deadline is not None and now > deadline:
-            return
+            return True
+    return False
 
 
 def run_once(options, restart):
@@ -347,17 +348,17 @@ def run_once(options, restart):
     for reader in readers:
         reader.start()
     try:
-        watch(job, output, options)
+        cut_off = watch(job, output, options)
     finally:
         stop(job)
     # What an unreachable machine left behind may hold the pipes.
     patience = 10 if job.returncode == 0 else 1
     for reader in readers:
         reader.join(patience)
-    return status_of(output, options.num_workers, job.returncode)
+    return status_of(output, options.num_workers, job.returncode, cut_off)
 
 
-def status_of(output, count, mpirun_status):
+def status_of(output, count, mpirun_status, cut_off):
     """Of the job; says which ranks failed and how."""
     for rank, code in sorted(output.failures().items()):
         how = f"signal {-code}" if code < 0 else f"status {code}"
@@ -367,7 +368,8 @@ def status_of(output, count, mpirun_status):
         print(f"plait-run: ranks that did not end: {silent}", file=sys.stderr)
     for code in output.failures().values():
         return 128 - code if code < 0 else code
-    return (mpirun_status or 1) if silent else 0
+    # A rank that was stopped may go on when the job is ended, and end well.
+    return (mpirun_status or 1) if silent or cut_off else 0
 
 
 def main(arguments=None):

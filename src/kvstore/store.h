@@ -53,7 +53,6 @@ class Store {
   Ranges RangesOf(const Key& key);
 
   void SetUpdater(std::shared_ptr<StoreUpdater> updater);
-  bool has_updater() const { return updater_ != nullptr; }
   // Before the first push.
   void SetCompression(const Compression& compression) { compression_ = compression; }
 
