@@ -127,14 +127,53 @@ std::string NumpyName(PyObject* object) {
   return Utf8(name.get());
 }
 
-AttrValue ListFromPython(PyObject* sequence) {
+AttrValue FromPython(PyObject* object, int depth);
+
+// A Symbol is a sequence of itself, and a list may hold itself: the depth is bounded.
+AttrValue ListFromPython(PyObject* sequence, int depth) {
+  constexpr int kMostDepth = 8;
+  Check(depth < kMostDepth, ErrorKind::kType, "an argument: got a value of the type ",
+        Py_TYPE(sequence)->tp_name, " that holds values more than ", kMostDepth,
+        " levels deep; a number, a text or a list of them was expected");
   const Owned fast =
       Owned::Checked(PySequence_Fast(sequence, "a sequence was expected"));
   AttrList items;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.get()); ++i) {
-    items.push_back(AttrFromPython(PySequence_Fast_GET_ITEM(fast.get(), i)));
+    items.push_back(FromPython(PySequence_Fast_GET_ITEM(fast.get(), i), depth + 1));
   }
   return {std::move(items)};
+}
+
+AttrValue FromPython(PyObject* object, int depth) {
+  if (object == Py_None) return {};
+  if (PyBool_Check(object)) return {object == Py_True};
+  if (PyLong_Check(object)) {
+    int overflow = 0;
+    const long long value = PyLong_AsLongLongAndOverflow(object, &overflow);
+    if (overflow == 0) return {static_cast<int64_t>(value)};
+    const double wide = PyLong_AsDouble(object);
+    if (wide == -1 && PyErr_Occurred()) throw PythonError();
+    return {wide};
+  }
+  if (PyFloat_Check(object)) return {PyFloat_AS_DOUBLE(object)};
+  if (PyUnicode_Check(object)) return {Utf8(object)};
+  if (PyTuple_Check(object) || PyList_Check(object))
+    return ListFromPython(object, depth);
+  if (PyType_Check(object)) return {NumpyName(object)};
+  if (PyIndex_Check(object)) {
+    const Owned number = Owned::Checked(PyNumber_Index(object));
+    return FromPython(number.get(), depth);
+  }
+  if (PyObject_HasAttrString(object, "itemsize") &&
+      PyObject_HasAttrString(object, "kind"))
+    return {NumpyName(object)};
+  if (PyNumber_Check(object) && !PySequence_Check(object)) {
+    const Owned number = Owned::Checked(PyNumber_Float(object));
+    return FromPython(number.get(), depth);
+  }
+  if (PySequence_Check(object)) return ListFromPython(object, depth);
+  const Owned text = Owned::Checked(PyObject_Str(object));
+  return {Utf8(text.get())};
 }
 
 }  // namespace
@@ -188,34 +227,7 @@ void ReleaseLater(PyObject* object) {
 }
 
 AttrValue AttrFromPython(PyObject* object) {
-  if (object == Py_None) return {};
-  if (PyBool_Check(object)) return {object == Py_True};
-  if (PyLong_Check(object)) {
-    int overflow = 0;
-    const long long value = PyLong_AsLongLongAndOverflow(object, &overflow);
-    if (overflow == 0) return {static_cast<int64_t>(value)};
-    const double wide = PyLong_AsDouble(object);
-    if (wide == -1 && PyErr_Occurred()) throw PythonError();
-    return {wide};
-  }
-  if (PyFloat_Check(object)) return {PyFloat_AS_DOUBLE(object)};
-  if (PyUnicode_Check(object)) return {Utf8(object)};
-  if (PyTuple_Check(object) || PyList_Check(object)) return ListFromPython(object);
-  if (PyType_Check(object)) return {NumpyName(object)};
-  if (PyIndex_Check(object)) {
-    const Owned number = Owned::Checked(PyNumber_Index(object));
-    return AttrFromPython(number.get());
-  }
-  if (PyObject_HasAttrString(object, "itemsize") &&
-      PyObject_HasAttrString(object, "kind"))
-    return {NumpyName(object)};
-  if (PyNumber_Check(object) && !PySequence_Check(object)) {
-    const Owned number = Owned::Checked(PyNumber_Float(object));
-    return AttrFromPython(number.get());
-  }
-  if (PySequence_Check(object)) return ListFromPython(object);
-  const Owned text = Owned::Checked(PyObject_Str(object));
-  return {Utf8(text.get())};
+  return FromPython(object, 0);
 }
 
 PyObject* AttrToPython(const AttrValue& value) {

@@ -75,14 +75,16 @@ int plait_executor_reshape(plait_executor* executor, int count,
     plait::BindRequest request;
     request.gradients = executor->gradients;
     request.shapes = ShapesOf(count, shapes, self);
-    for (const auto& [name, shape] : request.shapes) {
+    const auto given = request.shapes;
+    for (const auto& [name, shape] : given) {
       Check(executor->shapes.contains(name), self, ": ", name,
             " had no shape when the executor was bound; data was expected");
     }
     request.shapes.insert(executor->shapes.begin(), executor->shapes.end());
     for (size_t i = 0; i < old.inputs().size(); ++i) {
       const std::string& name = old.NameOf(i);
-      if (!request.shapes.contains(name) && !plait::IsLabel(name))
+      // What has another shape now, or is a label, begins anew.
+      if (!given.contains(name) && !plait::IsLabel(name))
         request.arrays.emplace(name, old.inputs()[i]);
     }
     auto bound = plait::Bind(old.symbol(), request);

@@ -136,17 +136,27 @@ void ExchangeThread::Run() {
     } catch (const std::exception& error) {
       Break(error.what());
     }
+    const bool said_bye = said_bye_;
     if (Stopped()) return;
+    if (said_bye != said_bye_) continue;  // it is to be sent
     in_vain = moved ? 0 : in_vain + 1;
     const bool busy = !meetings_.empty() || !outbox_.empty() || !requests_.idle();
     if (comm_.Tells()) {
-      if (!moved) comm_.Idle(kToldRest);
+      if (!moved) Rest(kToldRest);
       continue;
     }
     if (moved) rest = kBusyRest;
     if (in_vain <= (busy ? kLooks : 0)) continue;
-    comm_.Idle(busy ? rest : kIdleRest);
+    Rest(busy ? rest : kIdleRest);
     rest = std::min(2 * rest, kLongRest);
+  }
+}
+
+void ExchangeThread::Rest(std::chrono::microseconds most) {
+  try {
+    comm_.Idle(most);
+  } catch (const std::exception& error) {
+    Break(error.what());
   }
 }
 

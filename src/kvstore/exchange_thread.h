@@ -83,6 +83,7 @@ class ExchangeThread {
 
   void Run();
   bool Step();
+  void Rest(std::chrono::microseconds most);
   bool TakePosted();
   bool Receive();
   bool ReceivePacket();

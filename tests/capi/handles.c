@@ -71,6 +71,17 @@ static void test_reshape(const plait_symbol* net, const plait_params* params) {
   FAILS(plait_executor_reshape(executor, -1, &shape), PLAIT_VALUE_ERROR, "is -1");
   CHECK(predict(executor, 1) == 0);
   plait_executor_free(executor);
+
+  /* A weight whose shape was given is the same weight still. */
+  int64_t of_weight[] = {2, 3};
+  const plait_named_shape both[] = {{"data", 2, sizes}, {"fc_weight", 2, of_weight}};
+  sizes[0] = 1;
+  OK(plait_executor_bind(net, params, 2, both, PLAIT_GRADIENTS_NONE, &executor));
+  CHECK(predict(executor, 1) == 0);
+  sizes[0] = 5;
+  OK(plait_executor_reshape(executor, 1, both));
+  CHECK(predict(executor, 5) == 0);
+  plait_executor_free(executor);
 }
 
 struct step {

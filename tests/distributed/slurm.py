@@ -38,6 +38,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 ReturnToService=2
 MessageTimeout=60
+CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
 TCPTimeout=60
 SlurmdParameters=config_overrides
 StateSaveLocation={folder}/state
@@ -143,13 +144,16 @@ class Cluster:
             )
 
     def ask(self, *words):
-        done = subprocess.run(
-            words,
-            env=jobs.environment(**self.env),
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-        )
+        try:
+            done = subprocess.run(
+                words,
+                env=jobs.environment(**self.env),
+                capture_output=True,
+                text=True,
+                timeout=PATIENCE,
+            )
+        except subprocess.TimeoutExpired:
+            return []
         return done.stdout.split()
 
     def comes_up(self):

@@ -55,6 +55,19 @@ def test_class_and_text(case):
     assert isinstance(caught.value, BUILTIN[name])
 
 
+def test_values_that_hold_themselves_are_errors():
+    x, s, itself = nd.ones((2, 3)), mx.sym.var("s"), []
+    itself.append(itself)
+    for call in (
+        lambda: nd.multiply(x, s),
+        lambda: nd.clip(x, "a", s),
+        lambda: nd.reshape(x, shape=s),
+        lambda: nd.reshape(x, shape=itself),
+    ):
+        with pytest.raises(TypeError):
+            call()
+
+
 def test_every_class_is_an_mxnet_error_and_a_builtin_one():
     classes = [
         c

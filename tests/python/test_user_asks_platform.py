@@ -3,13 +3,16 @@
 Each test names the row of the list of requirements that it stands for (P1, S3, ...).
 """
 
+import gc
 import io
 import multiprocessing
 import os
+import pickle
 import re
 import subprocess
 import sys
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -278,6 +281,20 @@ def test_files_of_one_way_are_read_by_the_others(saved, loaded, tmp_path):  # S2
     np.testing.assert_array_equal(other(x).asnumpy(), expected)
 
 
+def test_parameters_stand_alone():
+    """They can be sent without the network that they are of, and do not hold it."""
+    net = small_net()
+    net.add(nn.HybridLambda(lambda F, x: x * 2))
+    net.initialize()
+    params = net.collect_params()
+    sent = pickle.loads(pickle.dumps(params))
+    assert list(sent) == list(params)
+    held = weakref.ref(net)
+    del net
+    gc.collect()
+    assert held() is None
+
+
 def test_missing_and_extra_parameters_are_named(tmp_path):  # S2
     path = str(tmp_path / "net.params")
     net = nn.HybridSequential()
@@ -347,6 +364,21 @@ def test_one_switch_turns_to_the_dtypes_of_numpy():  # P4
     assert mx.util.set_np_default_dtype(True) is False
     assert mx.util.set_np_default_dtype(False) is True
     assert mx.util.use_np_default_dtype(found)() == ["float64"] * 14
+
+
+def test_cells_and_augmenters_keep_float32():  # P4
+    cell = gluon.rnn.LSTMCell(5)
+    cell.initialize()
+    steps = mx.image.CreateAugmenter((3, 8, 8), brightness=0.1, contrast=0.1,
+                                     saturation=0.1, hue=0.1, pca_noise=0.1,
+                                     rand_gray=1, mean=True, std=True)  # fmt: skip
+    with mx.util.np_default_dtype():
+        inputs = nd.ones((2, 3, 4), dtype="float32")
+        outputs, _ = cell.unroll(3, inputs, layout="NTC", merge_outputs=True)
+        image = nd.ones((8, 8, 3), dtype="uint8")
+        for step in steps:
+            image = step(image)
+    assert outputs.dtype == image.dtype == np.float32
 
 
 def test_quotients_of_whole_numbers_have_gradients():  # P4

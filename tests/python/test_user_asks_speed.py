@@ -86,7 +86,8 @@ print(json.dumps(ratios))
 """
 
 # Plait's time on one thread as a part of NumPy's: what was measured, and three times as
-# much is a mistake.
+# much is a mistake; ten times where words are shorter than those it was measured with.
+MARGIN = 3 if "avx512f" in Path("/proc/cpuinfo").read_text() else 10
 MEASURED = {
     "argmax": 1.0,  # F2
     "broadcast_add": 1.3,  # F3
@@ -102,7 +103,7 @@ MEASURED = {
 
 def test_operators_take_no_longer_than_numpy_by_far():  # F2, F3, F4, F5, F6
     ratios = run(SUITE)
-    slow = {k: r for k, r in ratios.items() if r > 3 * MEASURED[k]}
+    slow = {k: r for k, r in ratios.items() if r > MARGIN * MEASURED[k]}
     assert not slow and sorted(ratios) == sorted(MEASURED), ratios
 
 

@@ -331,7 +331,7 @@ class Parameter:
         """The mean of the copies, on the CPU."""
         if self._stype != "default":
             rows = nd.arange(0, self.shape[0], dtype="int64", ctx=cpu())
-            data = nd.zeros(self.shape, stype="row_sparse", ctx=cpu())
+            data = nd.zeros(self.shape, stype="row_sparse", ctx=cpu(), dtype=self.dtype)
             self._trainer._row_sparse_pull(self, data, rows, full_idx=True)
             return data
         copies = self.list_data()

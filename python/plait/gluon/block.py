@@ -107,7 +107,9 @@ class Block:
         found = ParameterDict(self._params.prefix)
         keep = re.compile(select).match if select else (lambda name: True)
         self._collect_into(found, keep)
-        found._structure = self._collect_params_with_prefix
+        found._structure = {
+            key: param.name for key, param in self._collect_params_with_prefix().items()
+        }
         return found
 
     def _collect_into(self, found, keep):

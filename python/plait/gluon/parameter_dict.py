@@ -24,7 +24,7 @@ class ParameterDict:
         self._prefix = prefix
         self._params = OrderedDict()
         self._shared = shared
-        self._structure = None  # of a block's: its parameters by structural names
+        self._structure = None  # of a block's: full names by structural ones
 
     def __repr__(self):
         return "%s(\n%s\n)" % (
@@ -269,8 +269,7 @@ class ParameterDict:
 
     def _with_own_names(self, arrays):
         """A file by Block.save_parameters(): structural names turned into full ones."""
-        names = {key: param.name for key, param in self._structure().items()}
-        return {names.get(name, name): array for name, array in arrays.items()}
+        return {self._structure.get(k, k): array for k, array in arrays.items()}
 
 
 def strip_kind(name):

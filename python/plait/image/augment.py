@@ -176,7 +176,7 @@ class ContrastJitterAug(Augmenter):
     def __init__(self, contrast):
         super().__init__(contrast=contrast)
         self.contrast = contrast
-        self.coef = nd.array([[_GRAY]])
+        self.coef = nd.array([[_GRAY]], dtype="float32")
 
     def __call__(self, src):
         alpha = 1.0 + random.uniform(-self.contrast, self.contrast)
@@ -190,7 +190,7 @@ class SaturationJitterAug(Augmenter):
     def __init__(self, saturation):
         super().__init__(saturation=saturation)
         self.saturation = saturation
-        self.coef = nd.array([[_GRAY]])
+        self.coef = nd.array([[_GRAY]], dtype="float32")
 
     def __call__(self, src):
         alpha = 1.0 + random.uniform(-self.saturation, self.saturation)
@@ -211,7 +211,8 @@ class HueJitterAug(Augmenter):
         alpha = random.uniform(-self.hue, self.hue)
         u, w = np.cos(alpha * np.pi), np.sin(alpha * np.pi)
         turn = np.array([[1.0, 0.0, 0.0], [0.0, u, -w], [0.0, w, u]])
-        return nd.dot(src, nd.array((self.ityiq @ turn @ self.tyiq).T))
+        turn = (self.ityiq @ turn @ self.tyiq).T
+        return nd.dot(src, nd.array(turn, dtype="float32"))
 
 
 class ColorJitterAug(RandomOrderAug):
@@ -239,7 +240,8 @@ class LightingAug(Augmenter):
 
     def __call__(self, src):
         alpha = np.random.normal(0, self.alphastd, size=(3,))
-        return src + nd.array(np.dot(self.eigvec * alpha, self.eigval))
+        color = np.dot(self.eigvec * alpha, self.eigval)
+        return src + nd.array(color, dtype="float32")
 
 
 class ColorNormalizeAug(Augmenter):
@@ -249,7 +251,9 @@ class ColorNormalizeAug(Augmenter):
         super().__init__(mean=mean, std=std)
 
         def array(x):
-            return x if x is None or isinstance(x, nd.NDArray) else nd.array(x)
+            if x is None or isinstance(x, nd.NDArray):
+                return x
+            return nd.array(x, dtype="float32")
 
         self.mean = array(mean)
         self.std = array(std)
@@ -264,7 +268,8 @@ class RandomGrayAug(Augmenter):
     def __init__(self, p):
         super().__init__(p=p)
         self.p = p
-        self.mat = nd.array([[0.21] * 3, [0.72] * 3, [0.07] * 3])
+        mat = [[0.21] * 3, [0.72] * 3, [0.07] * 3]
+        self.mat = nd.array(mat, dtype="float32")
 
     def __call__(self, src):
         return nd.dot(src, self.mat) if random.random() < self.p else src

@@ -4,8 +4,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -76,36 +79,63 @@ void MpiCommunicator::Meet() {
   heartbeats_ = std::make_unique<Heartbeats>(rank_, times);
   const Contact mine = heartbeats_->Open();
   std::vector<Contact> all(size_);
-  char error[kPlaitMpiError] = "";
-  Check(mpi_.gather(&mine, sizeof(mine), all.data(), error) == 0, ErrorKind::kRuntime,
-        "kvstore: ", mpi_.name, " cannot reach all ranks: ", error);
+  Gather(&mine, sizeof(mine), all.data());
   heartbeats_->Start(std::move(all), [this] {
     Wake();
     TellLauncher(heartbeats_->fault());
   });
-  wires_ = MeetWires(rank_, size_, timeout_.count() > 0, [&](auto... arguments) {
-    Check(mpi_.gather(arguments..., error) == 0, ErrorKind::kRuntime,
-          "kvstore: ", mpi_.name, " cannot reach all ranks: ", error);
-  });
+  wires_ = MeetWires(rank_, size_, timeout_.count() > 0,
+                     [this](auto... arguments) { Gather(arguments...); });
   ready_ = true;
+}
+
+void MpiCommunicator::Gather(const void* mine, size_t bytes, void* all) {
+  const auto count = static_cast<size_t>(size_);
+  auto room = std::make_unique<char[]>(bytes * (count + 1));
+  std::memcpy(room.get(), mine, bytes);
+  char* const result = room.get() + bytes;
+  PlaitMpiRequest request{};
+  char error[kPlaitMpiError] = "";
+  int done = 0;
+  size_t unused = 0;
+  bool failed = mpi_.gather(room.get(), bytes, result, &request, error) != 0;
+  auto rest = std::chrono::microseconds(10);
+  while (!failed && !done && !heartbeats_->faulty()) {
+    failed = mpi_.test(&request, &done, &unused, error) != 0;
+    if (failed || done) break;
+    std::this_thread::sleep_for(rest);
+    rest = std::min(rest * 2, std::chrono::microseconds(2000));
+  }
+  if (!done) {
+    room.release();  // MPI may still write to it
+    if (heartbeats_->faulty()) Fail(ErrorKind::kIo, heartbeats_->fault());
+    Fail(ErrorKind::kRuntime, "kvstore: ", mpi_.name,
+         " cannot reach all ranks: ", error);
+  }
+  std::memcpy(all, result, bytes * count);
 }
 
 // Whether it has worked is agreed on, as another rank may have been lost just before
 // some of them have seen all the others.
 std::unique_ptr<MpiCommunicator> MpiCommunicator::Shrink(MpiCommunicator& old) {
-  for (;;) {
+  for (int tries = 0;; ++tries) {
     int rank = 0, size = 0;
     char error[kPlaitMpiError] = "";
     Check(old.mpi_.shrink(&rank, &size, error) == 0, ErrorKind::kRuntime,
           "kvstore: ", old.mpi_.name, " cannot go on with fewer ranks: ", error);
     std::unique_ptr<MpiCommunicator> next;
+    std::exception_ptr why;
     try {
       next.reset(new MpiCommunicator(old.mpi_, rank, size, old.timeout_));
-    } catch (const Error&) {
+    } catch (...) {  // the others wait for this rank's word
+      why = std::current_exception();
     }
     int well = next != nullptr;
     if (old.mpi_.agree(&well, error) == 0 && well) return next;
     if (next) next->Leave();
+    if (tries < old.size_) continue;  // no more can have been lost
+    if (why) std::rethrow_exception(why);
+    Fail(ErrorKind::kRuntime, "kvstore: another rank cannot go on");
   }
 }
 
@@ -234,7 +264,8 @@ bool MpiCommunicator::Test(Request& request, size_t* received) {
 }
 
 void MpiCommunicator::Idle(std::chrono::microseconds most) {
-  if (wires_) return wires_->Idle(most);
+  // After a fault nobody takes in what comes over the wires.
+  if (wires_ && !heartbeats_->faulty()) return wires_->Idle(most);
   std::unique_lock lock(rest_);
   rested_.wait_for(lock, most, [this] { return woken_; });
   woken_ = false;
@@ -242,7 +273,8 @@ void MpiCommunicator::Idle(std::chrono::microseconds most) {
 
 void MpiCommunicator::Wake() {
   if (!ready_) return;  // it is being made
-  if (wires_) return wires_->Wake();
+  if (wires_) wires_->Wake();
+  if (wires_ && !heartbeats_->faulty()) return;
   {
     std::lock_guard lock(rest_);
     woken_ = true;
@@ -251,6 +283,7 @@ void MpiCommunicator::Wake() {
 }
 
 void MpiCommunicator::Abort(const std::string& text) {
+  if (wires_) wires_->TakeBack();  // the program uses its memory again
   heartbeats_->Tell(rank_, Peer(rank_) + ": " + text);
 }
 

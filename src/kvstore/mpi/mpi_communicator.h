@@ -57,11 +57,14 @@ class MpiCommunicator final : public Communicator {
   // also after Shrink, for the same reason.
   bool Close();
   // Says goodbye without waiting for anybody, after Shrink.
-  void Leave() { heartbeats_->Leave(); }
+  void Leave() {
+    heartbeats_->Leave();
+    if (wires_) wires_->CloseLinks();
+  }
   // In the child of a fork.
   void CloseInChild() {
     heartbeats_->CloseInChild();
-    if (wires_) wires_->CloseInChild();
+    if (wires_) wires_->CloseLinks();
   }
 
  private:
@@ -69,6 +72,8 @@ class MpiCommunicator final : public Communicator {
                   std::chrono::milliseconds timeout);
   // Starts the heartbeats, and connects the wires. Throws kRuntime.
   void Meet();
+  // As the table's, to its end or a fault.
+  void Gather(const void* mine, size_t bytes, void* all);
   void CheckUsable() const;
   void CheckPeer(int rank, int tag, size_t bytes) const;
   // Makes a failed call of MPI a fault of the job, and throws it.

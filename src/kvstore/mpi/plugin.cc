@@ -5,9 +5,7 @@
 
 #include <dlfcn.h>
 #include <mpi.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
@@ -88,19 +86,6 @@ MPI_Request Unpack(const PlaitMpiRequest& packed) {
   return request;
 }
 
-// Until the request is done, with longer and longer rests.
-int Await(MPI_Request* request, char* error) {
-  useconds_t rest = 10;
-  for (int done = 0;;) {
-    if (int failed = Report(MPI_Test(request, &done, MPI_STATUS_IGNORE), error)) {
-      return failed;
-    }
-    if (done) return 0;
-    usleep(rest);
-    rest = std::min<useconds_t>(rest * 2, 2000);
-  }
-}
-
 // Settings of Open MPI that the user has not made. MPI_Finalize waits inside MPI and
 // must leave the core to others; a fork by a data loader is no reason for a warning.
 // Chunks of 256 KiB go over TCP at once: asking the receiver first costs a round trip
@@ -156,15 +141,14 @@ int Start(int* rank, int* size, char* error) {
   return CheckTags(error);
 }
 
-int Gather(const void* mine, size_t bytes, void* all, char* error) {
-  MPI_Request request;
+int Gather(const void* mine, size_t bytes, void* all, PlaitMpiRequest* packed,
+           char* error) {
+  MPI_Request request = MPI_REQUEST_NULL;
   const int count = static_cast<int>(bytes);
-  if (int failed = Report(
-          MPI_Iallgather(mine, count, MPI_BYTE, all, count, MPI_BYTE, world, &request),
-          error)) {
-    return failed;
-  }
-  return Await(&request, error);
+  const int code =
+      MPI_Iallgather(mine, count, MPI_BYTE, all, count, MPI_BYTE, world, &request);
+  *packed = Pack(request);
+  return Report(code, error);
 }
 
 // Open MPI 5 ends the process when a request that has failed is freed too early, and

@@ -17,7 +17,7 @@
 
 extern "C" {
 
-inline constexpr uint32_t kPlaitMpiVersion = 3;
+inline constexpr uint32_t kPlaitMpiVersion = 4;
 inline constexpr size_t kPlaitMpiError = 256;
 // What `test` returns for a message that is longer than the memory it was to fill.
 inline constexpr int kPlaitMpiTooLong = 2;
@@ -41,9 +41,10 @@ struct PlaitMpi {
 
   // Starts MPI, unless somebody has. Waits for the other ranks.
   int (*start)(int* rank, int* size, char* error);
-  // Puts `bytes` bytes of every rank, in order, into `all`. Waits, resting between
-  // looks, until every rank has called it.
-  int (*gather)(const void* mine, size_t bytes, void* all, char* error);
+  // Begins to put `bytes` bytes of every rank, in order, into `all`; `test` sees to the
+  // end of it.
+  int (*gather)(const void* mine, size_t bytes, void* all, PlaitMpiRequest* request,
+                char* error);
   int (*send)(int to, int tag, const void* data, size_t bytes, PlaitMpiRequest* request,
               char* error);
   int (*receive)(int from, int tag, void* data, size_t bytes, PlaitMpiRequest* request,

@@ -2,15 +2,12 @@
 
 #include "kvstore/wire/meet_wires.h"
 
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <fstream>
-#include <sstream>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,6 +32,7 @@ struct Facts {  // of a rank, as they travel
   uint8_t fabric = 0;   // a network that MPI knows better
   uint8_t watched = 0;  // it has TCP connections already
   uint64_t proof = 0;   // where the contact's token stands in its memory
+  Wires::Pledge pledge;
 };
 
 struct Found {
@@ -84,21 +82,6 @@ bool CanRead(const Facts& other) {
          token == other.contact.token;
 }
 
-// The process that has started this rank; plait-run has one of its own between them.
-pid_t Launcher() {
-  const pid_t parent = getppid();
-  const std::string folder = "/proc/" + std::to_string(parent);
-  std::ifstream words(folder + "/cmdline");
-  std::stringstream all;
-  all << words.rdbuf();
-  if (all.str().find("--supervise") == std::string::npos) return parent;
-  std::ifstream status(folder + "/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.rfind("PPid:", 0) == 0) return std::atoi(line.c_str() + 5);
-  }
-  return parent;
-}
-
 // Null where there is no connection to some rank.
 std::vector<std::unique_ptr<Link>> Connect(int rank, const std::vector<Facts>& all,
                                            const Listener& listener) {
@@ -130,11 +113,10 @@ std::unique_ptr<Wires> MeetWires(int rank, int size, bool watched,
   mine.watched = watched;
   // Others look at it before the second gathering ends.
   mine.proof = reinterpret_cast<uint64_t>(mine.contact.token.data());
-#ifdef PR_SET_PTRACER
-  // Some systems let only a chosen process of the user, and what it has started, read
-  // this one's memory: the launcher, which has started the other ranks.
-  if (mine.wish == kAuto) prctl(PR_SET_PTRACER, Launcher(), 0, 0, 0);
-#endif
+  auto word = std::make_unique<Wires::Word>();
+  std::memcpy(&mine.pledge.value, mine.contact.token.data(), sizeof(uint64_t));
+  *word = mine.pledge.value |= 1;
+  mine.pledge.address = reinterpret_cast<uint64_t>(word.get());
   std::vector<Facts> all(static_cast<size_t>(size));
   gather(&mine, sizeof(mine), all.data());
   if (!Wanted(all)) return nullptr;
@@ -163,9 +145,11 @@ std::unique_ptr<Wires> MeetWires(int rank, int size, bool watched,
   for (int r = 0, next = 0; r < size; ++r) {
     if (r == rank) continue;
     others[r].link = std::move(links[next++]);
-    if (reads && SameMachine(all[r], mine)) others[r].pid = all[r].pid;
+    if (!reads || !SameMachine(all[r], mine)) continue;
+    others[r].pid = all[r].pid;
+    others[r].pledge = all[r].pledge;
   }
-  return std::make_unique<Wires>(std::move(others), watched);
+  return std::make_unique<Wires>(std::move(others), watched, std::move(word));
 }
 
 }  // namespace plait

@@ -32,6 +32,10 @@ constexpr size_t kMostRead = 4 << 20;
 constexpr int kMostParts = 32;
 // Rest after something has come: more will, and each awakening interrupts computing.
 constexpr long kPauseNs = 100'000;
+// What ends a process is told by its heartbeats' connections within this time.
+constexpr std::chrono::seconds kNews{3};
+// A connection with nothing to say for so long is tried, in seconds.
+constexpr int kTrySilentAfter = 60;
 constexpr uint64_t kWakeMark = ~uint64_t{0};
 
 }  // namespace
@@ -44,8 +48,11 @@ struct Wires::Wire final : Communicator::Request {
   bool done = false, too_long = false;
 };
 
-Wires::Wires(std::vector<Other> others, bool watched)
-    : others_(std::move(others)), peers_(others_.size()), watched_(watched) {
+Wires::Wires(std::vector<Other> others, bool watched, std::unique_ptr<Word> pledge)
+    : others_(std::move(others)),
+      peers_(others_.size()),
+      watched_(watched),
+      pledge_(std::move(pledge)) {
   poll_ = epoll_create1(EPOLL_CLOEXEC);
   wake_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   Check(poll_ >= 0 && wake_ >= 0, ErrorKind::kIo,
@@ -53,12 +60,13 @@ Wires::Wires(std::vector<Other> others, bool watched)
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = kWakeMark;
-  epoll_ctl(poll_, EPOLL_CTL_ADD, wake_, &event);
+  bool heard = epoll_ctl(poll_, EPOLL_CTL_ADD, wake_, &event) == 0;
   for (size_t r = 0; r < peers_.size(); ++r) {
     Peer& peer = peers_[r];
     peer.rank = static_cast<int>(r);
     peer.link = others_[r].link.get();
     peer.pid = others_[r].pid;
+    peer.pledge = others_[r].pledge;
     if (peer.link == nullptr) continue;
     peer.open = true;
     peer.in.resize(kReadMore);
@@ -66,17 +74,26 @@ Wires::Wires(std::vector<Other> others, bool watched)
     setsockopt(peer.link->fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     setsockopt(peer.link->fd(), SOL_SOCKET, SO_SNDBUF, &kSendBuffer,
                sizeof(kSendBuffer));
+    setsockopt(peer.link->fd(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    setsockopt(peer.link->fd(), IPPROTO_TCP, TCP_KEEPIDLE, &kTrySilentAfter,
+               sizeof(kTrySilentAfter));
     event.data.u64 = r;
-    epoll_ctl(poll_, EPOLL_CTL_ADD, peer.link->fd(), &event);
+    heard = heard && epoll_ctl(poll_, EPOLL_CTL_ADD, peer.link->fd(), &event) == 0;
   }
+  Check(heard, ErrorKind::kIo, "kvstore: the system watches no more connections");
 }
 
 Wires::~Wires() {
+  TakeBack();
   if (poll_ >= 0) close(poll_);
   if (wake_ >= 0) close(wake_);
 }
 
-void Wires::CloseInChild() {
+void Wires::TakeBack() {
+  if (pledge_) *pledge_ = 0;
+}
+
+void Wires::CloseLinks() {
   for (Other& other : others_) {
     if (other.link) other.link->Close();
   }
@@ -171,6 +188,7 @@ void Wires::Idle(std::chrono::microseconds most) {
     moved_ = false;
     const timespec pause{0, kPauseNs};
     nanosleep(&pause, nullptr);
+    return;  // what has come may have completed a request that was tested before
   }
   resting_ = true;
   if (!woken_.exchange(false)) {
@@ -192,6 +210,7 @@ void Wires::Wake() {
 
 void Wires::Look() {
   ++looks_;
+  if (some_closed_) CheckClosed();
   Flush();
   for (Peer& peer : peers_) {
     if (peer.waits) {
@@ -229,12 +248,27 @@ void Wires::Watch(Peer& peer, bool out) {
   epoll_ctl(poll_, EPOLL_CTL_MOD, peer.link->fd(), &event);
 }
 
-// The process at the other end is gone.
+// The process at the other end is gone, or only the connection.
 void Wires::Close(Peer& peer, const char* why) {
   if (!peer.open) return;
   peer.open = false;
+  peer.closed = std::chrono::steady_clock::now();
+  peer.why = why;
+  some_closed_ = true;
   epoll_ctl(poll_, EPOLL_CTL_DEL, peer.link->fd(), nullptr);
   Check(watched_, ErrorKind::kIo, "rank ", peer.rank, ": lost: ", why);
+}
+
+void Wires::CheckClosed() const {
+  const auto now = std::chrono::steady_clock::now();
+  for (const Peer& peer : peers_) {
+    if (peer.link == nullptr || peer.open || now - peer.closed < kNews) continue;
+    const bool awaited = peer.owes || peer.into != nullptr || !peer.wanted.empty() ||
+                         !peer.lent.empty() ||
+                         std::any_of(peer.out.begin(), peer.out.end(),
+                                     [](const Out& one) { return one.request; });
+    Check(!awaited, ErrorKind::kIo, "rank ", peer.rank, ": lost: ", peer.why);
+  }
 }
 
 void Wires::Write(Peer& peer) {
@@ -415,14 +449,28 @@ void Wires::End(Peer& peer) {
 
 void Wires::Borrow(Peer& peer, const Header& header, Wire& into) {
   into.too_long = header.bytes > into.bytes;
-  for (size_t at = 0; at < header.bytes && !into.too_long;) {
-    const iovec here{into.data + at, header.bytes - at};
-    const iovec there{reinterpret_cast<void*>(header.address + at), header.bytes - at};
-    const ssize_t got = process_vm_readv(peer.pid, &here, 1, &there, 1, 0);
-    if (got < 0 && errno == ESRCH) return Close(peer, "the process has ended");
+  uint64_t word = 0;
+  bool has_word = peer.pledge.address == 0;
+  for (size_t at = 0; (at < header.bytes || !has_word) && !into.too_long;) {
+    const size_t rest = header.bytes - at;
+    const iovec here[] = {{into.data + at, rest}, {&word, sizeof(word)}};
+    const iovec there[] = {
+        {reinterpret_cast<void*>(header.address + at), rest},
+        {reinterpret_cast<void*>(peer.pledge.address), sizeof(word)}};
+    const unsigned long parts = has_word ? 1 : 2;  // read in their order
+    const ssize_t got = process_vm_readv(peer.pid, here, parts, there, parts, 0);
+    if (got < 0 && errno == ESRCH) {
+      peer.owes = true;
+      return Close(peer, "the process has ended");
+    }
     Check(got > 0, ErrorKind::kIo, "rank ", peer.rank,
           " lent memory that cannot be read: ", std::strerror(errno));
-    at += static_cast<size_t>(got);
+    has_word = has_word || static_cast<size_t>(got) == rest + sizeof(word);
+    at += std::min(static_cast<size_t>(got), rest);
+  }
+  if (peer.pledge.address != 0 && !into.too_long && word != peer.pledge.value) {
+    peer.owes = true;  // what was read may be something else already
+    return Close(peer, "it has taken back what it lent");
   }
   into.bytes = header.bytes;
   into.done = true;

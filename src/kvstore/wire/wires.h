@@ -3,8 +3,8 @@
 //
 // A message travels as a frame: a header, then its bytes. To a rank of the same machine
 // a long one is lent instead: the header says where it lies, the receiver copies it
-// from there to its place with one call of the system, and says so. Nothing is polled:
-// who waits sleeps until a connection has something.
+// from there to its place with one call of the system, and says so. Who waits
+// sleeps until a connection has something.
 //
 // Thread safety: as Communicator's; the calls are made one at a time, Wake by anybody.
 
@@ -30,14 +30,22 @@ namespace plait {
 
 class Wires {
  public:
+  // A word in a rank's memory that it changes when it takes back what it has lent.
+  using Word = std::atomic<uint64_t>;
+  struct Pledge {
+    uint64_t address = 0, value = 0;
+  };
   struct Other {                 // a rank at the other end
     std::unique_ptr<Link> link;  // null: the own rank
     pid_t pid = 0;               // whose memory this process may read, or 0
+    Pledge pledge;               // address 0: it takes nothing back
   };
   // Element r is rank r. What the links have read after their Hello must be nothing.
-  // `watched`: somebody else notices lost ranks, so that a connection which ends is no
-  // error here.
-  Wires(std::vector<Other> others, bool watched);
+  // `watched`: somebody else notices lost ranks, so that a connection which ends is an
+  // error only when something is awaited of it for some seconds. `pledge`: the own
+  // word.
+  Wires(std::vector<Other> others, bool watched,
+        std::unique_ptr<Word> pledge = nullptr);
   ~Wires();
   Wires(const Wires&) = delete;
   Wires& operator=(const Wires&) = delete;
@@ -51,8 +59,10 @@ class Wires {
   void Wake();
   // What was given out without being waited for.
   void Flush();
-  // In the child of a fork.
-  void CloseInChild();
+  // Other ranks get no more of what was lent to them. Any thread.
+  void TakeBack();
+  // In the child of a fork, and when nobody needs them any more.
+  void CloseLinks();
 
  private:
   struct Header {
@@ -82,7 +92,11 @@ class Wires {
     int rank = 0;
     Link* link = nullptr;
     pid_t pid = 0;
+    Pledge pledge;
     bool open = false;
+    std::chrono::steady_clock::time_point closed;  // when it was, and why
+    std::string why;
+    bool owes = false;  // what it lent could not be read
     bool full = false;  // the system takes no more for now
     std::deque<Out> out;
     size_t out_done = 0;  // bytes of the first that have left
@@ -112,6 +126,7 @@ class Wires {
   void Borrow(Peer& peer, const Header& header, Wire& into);
   void Watch(Peer& peer, bool out);
   void Close(Peer& peer, const char* why);
+  void CheckClosed() const;
   void Take(Peer& peer, const Header& header);
   void Fill(Wire& wire, const Early& early);
   Wire* TakeWanted(Peer& peer, uint32_t tag);
@@ -119,6 +134,8 @@ class Wires {
   std::vector<Other> others_;
   std::vector<Peer> peers_;
   const bool watched_;
+  const std::unique_ptr<Word> pledge_;
+  bool some_closed_ = false;
   int poll_ = -1, wake_ = -1;
   uint64_t looks_ = 0, probed_ = 0;
   bool moved_ = false;  // since the last rest

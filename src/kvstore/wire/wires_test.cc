@@ -23,11 +23,19 @@ struct Pair {
   explicit Pair(bool lends, bool watched = false) {
     int fds[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+    std::unique_ptr<Wires::Word> taken[2];
+    Wires::Word* words[2];
+    for (int r = 0; r < 2; ++r) {
+      taken[r] = std::make_unique<Wires::Word>(7);
+      words[r] = taken[r].get();
+    }
     for (int r = 0; r < 2; ++r) {
       std::vector<Wires::Other> others(2);
       others[1 - r].link = std::make_unique<Link>(fds[r]);
       others[1 - r].pid = lends ? getpid() : 0;
-      ends[r] = std::make_unique<Wires>(std::move(others), watched);
+      others[1 - r].pledge = {reinterpret_cast<uint64_t>(words[1 - r]), 7};
+      ends[r] =
+          std::make_unique<Wires>(std::move(others), watched, std::move(taken[r]));
     }
   }
   // Drives both ends until the request of one is done.
@@ -105,6 +113,54 @@ TEST_P(WiresOfBothKinds, RefuseWhatIsTooLongAndGoOn) {
   EXPECT_EQ(pair.Finish(1, pair.ends[1]->Receive(0, 1, got, sizeof(got))), 9U);
   EXPECT_EQ(std::memcmp(got, small.data(), 9), 0);
   pair.Finish(0, again);
+}
+
+// The error of a receive of rank 0 that never ends well.
+std::string LastWord(Wires& wires, const RequestPtr& receive) {
+  try {
+    while (!wires.Test(*receive, nullptr)) wires.Idle(std::chrono::milliseconds(50));
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Wires, MemoryThatWasTakenBackIsNotRead) {
+  Pair pair(true, true);
+  const std::string sent = Text(100000, 1);
+  std::string got(sent.size(), ' ');
+  const RequestPtr send = pair.ends[0]->Send(1, 1, sent.data(), sent.size());
+  pair.ends[0]->Flush();
+  pair.ends[0]->TakeBack();
+  const RequestPtr receive = pair.ends[1]->Receive(0, 1, got.data(), got.size());
+  const std::string error = LastWord(*pair.ends[1], receive);
+  EXPECT_NE(error.find("rank 0: lost: it has taken back"), std::string::npos) << error;
+  EXPECT_FALSE(pair.ends[0]->Test(*send, nullptr));
+}
+
+TEST(Wires, AConnectionThatEndsAloneIsAnErrorForWhoAwaitsSomething) {
+  Pair pair(false, true);
+  pair.ends[1].reset();
+  pair.ends[0]->Probe(1);
+  char place[8];
+  const RequestPtr receive = pair.ends[0]->Receive(1, 1, place, sizeof(place));
+  const std::string error = LastWord(*pair.ends[0], receive);
+  EXPECT_NE(error.find("rank 1: lost: the connection was closed"), std::string::npos)
+      << error;
+}
+
+TEST(Wires, ARestEndsWhenWhatWasLentHasBeenTaken) {
+  Pair pair(true);
+  const std::string sent = Text(100000, 1);
+  std::string got(sent.size(), ' ');
+  const RequestPtr receive = pair.ends[1]->Receive(0, 1, got.data(), got.size());
+  const RequestPtr send = pair.ends[0]->Send(1, 1, sent.data(), sent.size());
+  EXPECT_FALSE(pair.ends[0]->Test(*send, nullptr));
+  pair.Finish(1, receive);
+  pair.ends[1]->Flush();
+  pair.ends[0]->Probe(9);  // takes in that it is done, after the test
+  pair.ends[0]->Idle(std::chrono::hours(1));
+  EXPECT_TRUE(pair.ends[0]->Test(*send, nullptr));
 }
 
 TEST(Wires, AProbeFindsWhatHasComeWhole) {

@@ -80,7 +80,7 @@ class RecurrentCell(Block):
                     **options,
                 )
                 if func is not nd.zeros
-                else func(**options)
+                else func(**{"dtype": "float32", **options})
             )
         return states
 
