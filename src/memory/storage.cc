@@ -4,6 +4,8 @@
 
 #include <pthread.h>
 
+#include <atomic>
+
 #include "base/error.h"
 #include "memory/pool.h"
 
@@ -60,12 +62,24 @@ void CheckDevice(Device device) {
         " is not available in this build; cpu(0) is");
 }
 
-[[gnu::noinline]] Block AllocateSlow(Device device, size_t bytes) {
-  CheckDevice(device);
-  if (bytes == 0) return {};
+Block AllocateOnce(Device device, size_t bytes) {
   if constexpr (!kPooled) return GetPool().AllocateAlone(device, bytes);
   if (bytes > kSmallMax) return GetPool().AllocateLarge(device, bytes);
   return GetPool().AllocateSmall(device, GetCache(), SmallClass(bytes));
+}
+
+std::atomic<Reclaim> reclaim_hook{nullptr};
+
+[[gnu::noinline]] Block AllocateSlow(Device device, size_t bytes) {
+  CheckDevice(device);
+  if (bytes == 0) return {};
+  try {
+    return AllocateOnce(device, bytes);
+  } catch (const Error& e) {
+    const Reclaim reclaim = reclaim_hook.load(std::memory_order_acquire);
+    if (e.kind() != ErrorKind::kMemory || reclaim == nullptr || !reclaim()) throw;
+  }
+  return AllocateOnce(device, bytes);
 }
 
 [[gnu::noinline]] void FreeSlow(Block block) noexcept {
@@ -133,6 +147,11 @@ void SetLimit(Device device, size_t bytes) {
 
 void EmptyCache(Device device) noexcept {
   if (device.is_cpu()) GetPool().EmptyCache();
+}
+
+void SetReclaim(Reclaim reclaim) {
+  GetPool();  // who registers for forks afterwards is asked before it
+  reclaim_hook.store(reclaim, std::memory_order_release);
 }
 
 }  // namespace plait::memory

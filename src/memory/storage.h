@@ -28,7 +28,7 @@ struct Block {
 
 // At least `bytes` bytes, not cleared; {nullptr, 0} for 0 bytes. Throws
 // Error(kMemory) naming bytes, device, live bytes and the limit; before that it gives
-// back cached blocks and tries once more. The failure changes nothing.
+// back cached blocks, then has others reclaim theirs, and tries once more each time.
 Block Allocate(Device device, size_t bytes);
 void Free(Device device, Block block) noexcept;
 
@@ -43,6 +43,12 @@ Stats GetStats(Device device);
 void ResetPeak(Device device);
 void SetLimit(Device device, size_t bytes);  // 0: none
 void EmptyCache(Device device) noexcept;     // gives cached blocks back to the system
+
+// Lets go of blocks that somebody keeps only to be faster, and says whether there were
+// any. Called by an allocation that does not fit, on its thread and without a lock of
+// the pool; then that tries once more.
+using Reclaim = bool (*)() noexcept;
+void SetReclaim(Reclaim reclaim);
 
 }  // namespace plait::memory
 

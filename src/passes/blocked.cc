@@ -4,56 +4,10 @@
 
 #include <numeric>
 
+#include "passes/zeros.h"
+
 namespace plait {
 namespace {
-
-// Functions of zeros that are finite: what fills up the last block stays harmless.
-bool StaysFinite(Fn fn) {
-  switch (fn) {
-    case Fn::kCopy:
-    case Fn::kCast:
-    case Fn::kNegative:
-    case Fn::kAbs:
-    case Fn::kSign:
-    case Fn::kSquare:
-    case Fn::kTanh:
-    case Fn::kErf:
-    case Fn::kSigmoid:
-    case Fn::kSoftrelu:
-    case Fn::kRelu:
-    case Fn::kAdd:
-    case Fn::kSub:
-    case Fn::kMul:
-    case Fn::kMaximum:
-    case Fn::kMinimum:
-    case Fn::kLess:
-    case Fn::kLessEqual:
-    case Fn::kGreater:
-    case Fn::kGreaterEqual:
-    case Fn::kEqual:
-    case Fn::kNotEqual:
-    case Fn::kWhere:
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool StaysFinite(const OpDef& op, const Params& params, const Specs& in) {
-  if (op.fn != Fn::kCount) return StaysFinite(op.fn);
-  PointwiseProgram program;
-  SmallVector<Pw, 4> operands;
-  for (const Spec& spec : in) {
-    program.inputs[program.num_inputs] = spec.dtype;
-    operands.push_back(
-        Pw(&program, {PointwiseArg::kInput, program.num_inputs++}, spec.dtype));
-  }
-  PwCall call(operands);
-  op.pointwise(params.get(), call);
-  for (int i = 0; i < program.num_steps; ++i)
-    if (!StaysFinite(program.steps[i].fn)) return false;
-  return true;
-}
 
 bool IsImages(const Spec& spec) {
   return IsBlockedType(spec.dtype) && spec.shape.rank() == 4 && spec.shape.size() > 0;
@@ -78,7 +32,8 @@ std::optional<BlockedForm> PointwiseForm(const OpDef& op, const ParamsRef& param
     whole |= in[i].shape == y;
     form.blocked_in |= 1u << i;
   }
-  if (!whole || (y[1] % block != 0 && !StaysFinite(op, *params, in))) return {};
+  if (!whole || (y[1] % block != 0 && !KeepsZeros(op, *params, in, form.blocked_in)))
+    return {};
   return form;
 }
 

@@ -72,7 +72,12 @@ Arrays InvokeOnBlocks(const OpDef& op, const ParamsRef& params,
 
   Specs in_specs, out_specs(op.CountOutputs(*params));
   for (const NDArray& x : in) in_specs.push_back({x.shape(), x.dtype()});
-  InferAll(op, *params, in_specs, out_specs);
+  try {
+    InferAll(op, *params, in_specs, out_specs);
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::kValue && e.kind() != ErrorKind::kType) throw;
+    return {};  // the plain call says what is wrong, in its own words
+  }
   const auto form = FindBlockedForm(op, params, in_specs, out_specs, block);
   if (!form || (!have_blocks && form->gain <= kWorthBlocks)) return {};
   const NDArray filters = Prepared(*form, in);

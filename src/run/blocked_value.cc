@@ -3,6 +3,7 @@
 #include "run/blocked_value.h"
 
 #include <mutex>
+#include <new>
 #include <string>
 #include <typeinfo>
 #include <utility>
@@ -10,8 +11,9 @@
 
 #include "base/options.h"
 #include "cpu/blocked.h"
+#include "engine/fork.h"
 #include "graph/op.h"
-#include "run/blocking_lock.h"
+#include "memory/storage.h"
 #include "run/invoke.h"
 
 namespace plait {
@@ -24,6 +26,34 @@ NDArray Reordered(const char* name, const NDArray& x, int64_t block, int64_t cha
   return InvokeKernel(op, MakeParams(op, attrs), {&x, 1})[0];
 }
 
+class BlockedValue;
+
+// What all values share. Under the mutex nobody waits, computes or lets go of arrays,
+// so that one for all of them will do and forks can take it.
+class AllValues final : public ForkAware {
+ public:
+  std::mutex mutex;
+  std::vector<BlockedValue*> free;  // to be used again
+  size_t made = 0;
+
+  static AllValues& Get() {
+    static auto* one = new AllValues;
+    return *one;
+  }
+  void BeforeFork() override { mutex.lock(); }
+  void AfterForkInParent() override { mutex.unlock(); }
+  void AfterForkInChild() override { new (&mutex) std::mutex; }
+};
+using Lock = std::lock_guard<std::mutex>;
+
+// At load, and the pool of memory before: before a fork the engine comes to rest first,
+// then this locks, and the pool last.
+[[maybe_unused]] const bool kRegistered = [] {
+  memory::EmptyCache(Device{});
+  RegisterForFork(&AllValues::Get());
+  return true;
+}();
+
 // The blocks of one value, and the bodies that wait for its plain form: one chunk for
 // all of them. Values are never destroyed but used again: somebody may still follow a
 // body's `pending` when another thread has put it in order, and then at worst flushes
@@ -32,12 +62,10 @@ class BlockedValue final : public Pending {
  public:
   static NDArray New(NDArray blocks, const Shape& shape) {
     auto body = MakeRef<ArrayBody>(shape, blocks.dtype(), blocks.device());
+    const Lock lock(all_.mutex);
     BlockedValue* value = Take();
-    {
-      const BlockingLock lock(value->mutex_);
-      value->blocks_ = std::move(blocks);
-      value->Own(body.get());
-    }
+    value->blocks_ = std::move(blocks);
+    value->Own(body.get());
     return NDArray(std::move(body));
   }
 
@@ -49,79 +77,72 @@ class BlockedValue final : public Pending {
                                                    : nullptr;
   }
 
-  // Where there is no memory, all stays as it is.
+  // Where there is no memory, all stays as it is. The copy is pushed without the lock,
+  // as the engine may wait there until others have run, who may look at this value. So
+  // two threads may both make one; that of the first is taken.
   void Flush() override {
-    NDArray plain, blocks;  // released after the lock
+    NDArray plain, blocks;
+    int64_t channels = 0;
     {
-      const BlockingLock lock(mutex_);
+      const Lock lock(all_.mutex);
       if (owners_ == nullptr) return;
-      const Shape& shape = owners_->shape;
-      plain = Reordered("_unblock", blocks_, blocks_.shape()[4], shape[1]);
-      blocks = std::move(blocks_);
-      for (ArrayBody* b = std::exchange(owners_, nullptr); b != nullptr;) {
-        b->Place(plain.body()->chunk);
-        ArrayBody* const next = std::exchange(b->next_owner, nullptr);
-        b->pending.store(nullptr, std::memory_order_release);
-        b = next;
-      }
+      blocks = blocks_;
+      channels = owners_->shape[1];
     }
-    GiveBack(this);
+    plain = Reordered("_unblock", blocks, blocks.shape()[4], channels);
+    NDArray released;  // after the lock
+    const Lock lock(all_.mutex);
+    // Blocks that are held here are no other value's.
+    if (blocks_.body() != blocks.body()) return;
+    released = std::move(blocks_);
+    for (ArrayBody* b = std::exchange(owners_, nullptr); b != nullptr;) {
+      b->Place(plain.body()->chunk);
+      ArrayBody* const next = std::exchange(b->next_owner, nullptr);
+      b->pending.store(nullptr, std::memory_order_release);
+      b = next;
+    }
+    GiveBack();
   }
 
   void Forget(ArrayBody* array) noexcept override {
-    NDArray blocks;
-    {
-      const BlockingLock lock(mutex_);
-      if (array->pending.load(std::memory_order_relaxed) != this) return;
-      ArrayBody** link = &owners_;
-      while (*link != array) link = &(*link)->next_owner;
-      *link = array->next_owner;
-      array->pending.store(nullptr, std::memory_order_relaxed);
-      if (owners_ != nullptr) return;
-      blocks = std::move(blocks_);
-    }
-    GiveBack(this);
+    NDArray blocks;  // released after the lock
+    const Lock lock(all_.mutex);
+    if (array->pending.load(std::memory_order_relaxed) != this) return;
+    ArrayBody** link = &owners_;
+    while (*link != array) link = &(*link)->next_owner;
+    *link = array->next_owner;
+    array->pending.store(nullptr, std::memory_order_relaxed);
+    if (owners_ != nullptr) return;
+    blocks = std::move(blocks_);
+    GiveBack();
   }
 
   NDArray Get(const ArrayBody* body) {
-    const BlockingLock lock(mutex_);
+    const Lock lock(all_.mutex);
     return body->pending.load(std::memory_order_relaxed) == this ? blocks_ : NDArray();
   }
 
   Ref<ArrayBody> Share(const ArrayBody* body) {
-    const BlockingLock lock(mutex_);
-    if (body->pending.load(std::memory_order_relaxed) != this) return nullptr;
     auto twin = MakeRef<ArrayBody>(body->shape, body->dtype, body->device);
+    const Lock lock(all_.mutex);
+    if (body->pending.load(std::memory_order_relaxed) != this) return nullptr;
     Own(twin.get());
     return twin;
   }
 
  private:
-  struct Free {
-    std::mutex mutex;
-    std::vector<BlockedValue*> values;
-  };
-  static Free& GetFree() {
-    static auto* one = new Free;
-    return *one;
-  }
+  // REQUIRES, of these: the lock is held.
   static BlockedValue* Take() {
-    Free& free = GetFree();
-    const std::lock_guard lock(free.mutex);
-    if (free.values.empty()) {
+    if (all_.free.empty()) {
       // Room for its return, which must not fail.
-      free.values.reserve(++made_);
+      all_.free.reserve(++all_.made);
       return new BlockedValue;
     }
-    BlockedValue* const value = free.values.back();
-    free.values.pop_back();
+    BlockedValue* const value = all_.free.back();
+    all_.free.pop_back();
     return value;
   }
-  static void GiveBack(BlockedValue* value) noexcept {
-    Free& free = GetFree();
-    const std::lock_guard lock(free.mutex);
-    free.values.push_back(value);
-  }
+  void GiveBack() noexcept { all_.free.push_back(this); }
 
   void Own(ArrayBody* body) {
     body->next_owner = owners_;
@@ -129,9 +150,8 @@ class BlockedValue final : public Pending {
     body->pending.store(this, std::memory_order_release);
   }
 
-  static inline size_t made_ = 0;  // under Free::mutex
+  static inline AllValues& all_ = AllValues::Get();
 
-  std::mutex mutex_;
   NDArray blocks_;
   ArrayBody* owners_ = nullptr;  // a list through next_owner
 };

@@ -10,6 +10,7 @@
 #include "passes/attention.h"
 #include "passes/infer.h"
 #include "run/invoke.h"
+#include "run/kept_filters.h"
 #include "run/monitor_names.h"
 
 namespace plait {
@@ -215,6 +216,8 @@ void Executor::Forward(bool is_train) {
 
 void Executor::Run(bool is_train, bool gradients) {
   call_ = nullptr;
+  for (size_t i = 0; gradients && i < inputs_.size(); ++i)
+    if (reqs_[i] != GradReq::kNull) ForgetFilters(inputs_[i]);
   Compiled& compiled = Get(is_train, gradients);
   if (Ref<const CompiledGraph> better = compiled.graph->Replanned())
     compiled.graph = std::move(better);

@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -43,8 +42,9 @@ class GradNode final : public TapeNode {
   NDArray grad;
   GradReq req = GradReq::kNull;
   std::atomic<bool> fresh_grad{false};
-  std::unique_ptr<KeptFilters> filters;  // of its array; see kept_filters.h
+  std::atomic<KeptFilters*> filters{nullptr};  // of its array; see kept_filters.h
 
+  void ForgetFilters() noexcept;
   ~GradNode() override;
 
   void Free() {

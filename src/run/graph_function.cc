@@ -8,6 +8,7 @@
 #include "graph/trace.h"
 #include "passes/infer.h"
 #include "run/grad_node.h"
+#include "run/kept_filters.h"
 #include "run/random.h"
 #include "run/tape.h"
 #include "run/tape_symbol.h"
@@ -117,6 +118,8 @@ Arrays GraphFunction::Call(std::span<const NDArray> inputs) {
 
 Arrays GraphFunction::CallRecorded(std::span<const NDArray> inputs,
                                    const std::vector<bool>& wanted) {
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (wanted[i]) ForgetFilters(inputs[i]);
   const auto variant = Get(inputs, Training(), wanted);
   auto call = std::make_shared<GraphCall>(variant->compiled);
   Arrays outputs;

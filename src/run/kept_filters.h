@@ -3,13 +3,11 @@
 //
 // Blocked convolutions read filters in an order of their own (graph/blocked_form.h). In
 // prediction parameters stay as they are, so what was made of one is kept beside its
-// gradient (a leaf of the tape) and goes with it. Thread safety: any thread.
+// gradient (a leaf of the tape) and goes with it, when the parameter is trained on, or
+// when memory runs out. Thread safety: any thread.
 
 #ifndef PLAIT_RUN_KEPT_FILTERS_H_
 #define PLAIT_RUN_KEPT_FILTERS_H_
-
-#include <string>
-#include <vector>
 
 #include "graph/blocked_form.h"
 #include "ndarray/ndarray.h"
@@ -17,22 +15,14 @@
 namespace plait {
 
 // What was made of one array.
-struct KeptFilters {
-  struct Kept {
-    std::string key;
-    Ref<Chunk> chunk;  // what it was made of, and when
-    int64_t offset;
-    uint32_t version;
-    NDArray value;
-  };
-  std::vector<Kept> kept;
-};
+struct KeptFilters;
 
 // Made of `weight` as it is after all calls so far, now or before. An empty handle
-// where it cannot be kept: the array has no gradient, is being written, or is lent out.
+// where it cannot be kept: the array has no gradient, is being written, or is lent out,
+// or there is no memory for it.
 NDArray PreparedFilters(const NDArray& weight, const Preparation& how);
 
-// Lets go of what is kept: the array will change soon.
+// Lets go of what is kept: the array will change soon. Two tests where nothing is.
 void ForgetFilters(const NDArray& weight);
 
 }  // namespace plait

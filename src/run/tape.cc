@@ -48,6 +48,7 @@ void Attach(const Ref<GradNode>& node, std::span<const NDArray> out) {
 // A long chain of nodes must not be destroyed by recursion: what a node holds goes to
 // a list, which the outermost destructor empties.
 GradNode::~GradNode() {
+  ForgetFilters();
   struct Rest {
     std::vector<Ref<TapeNode>> nodes;
     std::vector<NDArray> arrays;

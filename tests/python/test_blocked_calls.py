@@ -1,6 +1,8 @@
 """Calls one by one keep blocks of channels between them, and nobody can see it."""
 
+import os
 import pickle
+import signal
 import threading
 
 import numpy as np
@@ -8,7 +10,7 @@ import pytest
 from test_blocked import Residual, sequence
 
 import plait as mx
-from plait import autograd, nd
+from plait import _plait, autograd, nd
 from plait.gluon import nn
 
 
@@ -65,6 +67,32 @@ def test_every_way_to_the_elements_finds_them_in_order(how):
     got = READERS[how](nd.relu(conv(x, w)))
     wanted = np.maximum(wanted, 0)
     close(got, wanted[1, 2, 3, 4] if how == "pixel" else wanted)
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+@pytest.mark.parametrize("dtype, size", [("float32", 1e20), ("float16", 300)])
+def test_what_fills_the_last_block_stays_zero(dtype, size, hybrid):
+    # 60 channels are run in blocks of 64. What is added must not be left of the
+    # filling: its square is infinite, and zero filters make NaN of that.
+    net = sequence(
+        nn.Conv2D(60, 3, bias_initializer=mx.init.Constant(size), in_channels=60),
+        nn.HybridLambda(lambda F, x: F.square(x - size)),
+        nn.Conv2D(60, 3, in_channels=60),
+    )
+    net.initialize(mx.init.Uniform(0.05))
+    net.cast(dtype)
+    if hybrid:
+        net.hybridize()
+    x, _ = arrays(60)
+    assert np.isfinite(net(x.astype(dtype)).asnumpy()).all()
+
+
+def test_channels_that_nearly_fill_their_blocks():
+    x, w = arrays(60)
+    y = nd.tanh(conv(x, w))
+    close(y.asnumpy(), np.tanh(expected(x, w)))
+    close(conv(nd.tanh(conv(x, w)), w).asnumpy(), expected(y, w))
+    close(conv(nd.exp(-nd.abs(y)), w).asnumpy(), expected(nd.exp(-nd.abs(y)), w))
 
 
 def test_a_file_holds_the_plain_array(tmp_path):
@@ -140,6 +168,97 @@ def test_predictions_follow_parameters():
             close(net(x).asnumpy(), expected(x, w * scale))
     net.weight.data()[:] = w
     close(net(x).asnumpy(), expected(x, w))
+
+
+def live():
+    nd.waitall()
+    return _plait.memory_stats(1, 0)["live"]
+
+
+def predicted(net, x):
+    """Bytes that a prediction leaves behind."""
+    before = live()
+    net(x).wait_to_read()
+    return live() - before
+
+
+def test_a_hybridized_training_step_lets_go_of_kept_filters():
+    net = nn.Conv2D(128, 3, padding=1, use_bias=False, in_channels=128)
+    net.initialize()
+    x = nd.random.normal(shape=(4, 128, 12, 12))
+
+    def step():
+        net.hybridize()
+        with autograd.record():
+            y = net(x)
+        y.backward()
+        del y
+        net.hybridize(False)
+        return live()
+
+    before = step()
+    kept = predicted(net, x)
+    if kept == 0:
+        pytest.skip("nothing is kept here")
+    assert predicted(net, x) < kept // 8
+    assert step() - before < kept // 2
+
+
+def test_an_executor_that_trains_lets_go_of_kept_filters():
+    x, w = arrays(96)
+    w.attach_grad()
+    y = mx.sym.Convolution(
+        mx.sym.var("x"),
+        mx.sym.var("w"),
+        no_bias=True,
+        kernel=(3, 3),
+        pad=(1, 1),
+        num_filter=96,
+    )
+    executor = y.bind(mx.cpu(), {"x": x, "w": w}, {"w": nd.zeros_like(w)})
+
+    def step():
+        executor.forward(is_train=True)
+        executor.backward(nd.ones((4, 96, 12, 12)))
+        return live()
+
+    step()
+    before = step()
+    kept = predicted(lambda x: conv(x, w), x)
+    if kept == 0:
+        pytest.skip("nothing is kept here")
+    assert step() - before < kept // 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_forks_while_threads_put_results_in_order():
+    x, w = arrays()
+    w.attach_grad()
+    wanted = expected(x, w)
+    done = threading.Event()
+
+    def work():
+        while not done.is_set():
+            nd.relu(conv(x, w)).asnumpy()
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(10):
+            y = conv(x, w)
+            pid = os.fork()
+            if pid == 0:
+                signal.alarm(30)
+                good = np.allclose(y.asnumpy(), wanted, rtol=1e-4, atol=1e-4)
+                z = conv(x, w).asnumpy()
+                good &= np.allclose(z, wanted, rtol=1e-4, atol=1e-4)
+                os._exit(0 if good else 1)
+            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
 
 
 def test_threads_share_a_result():

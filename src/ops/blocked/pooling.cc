@@ -243,11 +243,23 @@ const OpDef& index_backward_op = []() -> const OpDef& {
 
 // ---------------------------------------------------------------- rules
 
+// Without an element a window gives what is no number, also of the filling.
+bool HasEmptyWindows(const PoolGeometry& g) {
+  for (int i = 1; i < 3; ++i) {
+    if (g.pad[i] >= g.kernel[i] || (g.out[i] - 1) * g.stride[i] - g.pad[i] >= g.in[i])
+      return true;
+  }
+  return false;
+}
+
 std::optional<BlockedForm> Rule(const OpDef& op, const void* params, const Spec& x,
                                 const Spec& y, uint32_t in_mask, int64_t block) {
   const auto& pool = *static_cast<const PoolParams*>(params);
   if (x.shape.rank() != 4 || !IsBlockedType(x.dtype) || pool.channels_last() ||
       pool.pool_type == PoolType::kLp || x.shape.size() == 0 || y.shape.size() == 0)
+    return {};
+  if (x.shape[1] % block != 0 &&
+      HasEmptyWindows(MakePoolGeometry(pool, x.shape, y.shape)))
     return {};
   return BlockedForm{.op = &op,
                      .params = MakeParams(P{pool, x.shape, y.shape, block}),

@@ -65,18 +65,23 @@ TEST(Take, GradientInHalvesAddsInFloat) {
 
 TEST(Take, GradientDoesNotDependOnThreads) {
   std::mt19937 random(1);
-  for (const auto& [outer, n, inner, m] : {std::array<int64_t, 4>{1, 50, 7, 20000},
-                                           {3, 9, 1, 5000},
-                                           {2, 3000, 33, 700},
-                                           {2, 3000, 600, 900},
-                                           {1, 5, 2, 1},
-                                           {2, 4, 3, 0}}) {
+  // Places below `used` get something.
+  for (const auto& [outer, n, inner, m, used] :
+       {std::array<int64_t, 5>{1, 50, 7, 20000, 50},
+        {3, 9, 1, 5000, 9},
+        {2, 3000, 33, 700, 3000},
+        {2, 3000, 600, 900, 3000},
+        {2, 3000, 16, 9000, 1},  // all to one place
+        {2, 3000, 16, 9000, 900},
+        {2, 3000, 16, 9000, 2900},
+        {1, 5, 2, 1, 5},
+        {2, 4, 3, 0, 4}}) {
     // What was in memory before must not stay where nothing is sent to.
     Floats x(outer * m * inner), serial(outer * n * inner, NAN), threaded = serial;
     std::normal_distribution<float> normal;
     for (float& v : x) v = normal(random);
     std::vector<int64_t> target(m);
-    for (int64_t& t : target) t = static_cast<int64_t>(random() % n);
+    for (int64_t& t : target) t = static_cast<int64_t>(random() % used);
     const AxisSplit split{outer, n, inner};
     ScatterAdd(DType::kFloat32, split, m, target.data(), x.data(), serial.data());
     {

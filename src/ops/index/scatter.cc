@@ -94,9 +94,29 @@ void AddSorted(const Item* items, const AxisSplit& s, int64_t m, bool fill, cons
   });
 }
 
+// Whether places that get nothing are cleared on the way: where they are few and
+// scattered, so that nobody has much more to clear than others.
 template <typename Item>
-void Run(DType dtype, const AxisSplit& s, int64_t m, const int64_t* target, bool fill,
-         const void* x, void* y) {
+bool ClearsOnTheWay(const Item* items, int64_t m, int64_t n) {
+  int64_t keys = 0, before = -1, gap = 0;
+  for (int64_t j = 0; j < m; ++j) {
+    const auto key = static_cast<int64_t>(items[j].key());
+    keys += key != before;
+    gap = std::max(gap, key - before);
+    before = key;
+  }
+  return keys >= n / 4 && std::max(gap, n - before) <= 1 + n / 16;
+}
+
+void Clear(void* y, int64_t bytes) {
+  ParallelFor(bytes, 1 << 18, [&](int64_t first, int64_t last) {
+    std::memset(static_cast<char*>(y) + first, 0, static_cast<size_t>(last - first));
+  });
+}
+
+template <typename Item>
+void Run(DType dtype, const AxisSplit& s, int64_t m, const int64_t* target,
+         int64_t bytes, const void* x, void* y) {
   cpu::Scratch memory(2 * cpu::Scratch::Bytes<Item>(m));
   Item* items = memory.As<Item>();
   for (int64_t j = 0; j < m; ++j) {
@@ -104,6 +124,8 @@ void Run(DType dtype, const AxisSplit& s, int64_t m, const int64_t* target, bool
   }
   const int bits = std::bit_width(static_cast<uint64_t>(s.n));
   items = RadixSort(items, items + m, m, bits);
+  const bool fill = m >= s.n / 4 && ClearsOnTheWay(items, m, s.n);
+  if (!fill) Clear(y, bytes);
   VisitDType(dtype, [&]<typename T>() {
     if constexpr (!std::is_same_v<T, bool>) {
       AddSorted(items, s, m, fill, static_cast<const T*>(x), static_cast<T*>(y));
@@ -117,18 +139,12 @@ void ScatterAdd(DType dtype, const AxisSplit& s, int64_t m, const int64_t* targe
                 const void* x, void* y) {
   const int64_t bytes = s.outer * s.n * s.inner * static_cast<int64_t>(SizeOf(dtype));
   if (bytes == 0) return;
-  // Where most places get something, the others are cleared on the way.
-  const bool fill = m >= s.n / 4 && m > 0;
-  if (!fill) {
-    ParallelFor(bytes, 1 << 18, [&](int64_t first, int64_t last) {
-      std::memset(static_cast<char*>(y) + first, 0, static_cast<size_t>(last - first));
-    });
-  }
-  if (m == 0) return;
-  if (FitsPacked(s.n) && FitsPacked(m)) {
-    Run<PackedItem>(dtype, s, m, target, fill, x, y);
+  if (m == 0) {
+    Clear(y, bytes);
+  } else if (FitsPacked(s.n) && FitsPacked(m)) {
+    Run<PackedItem>(dtype, s, m, target, bytes, x, y);
   } else {
-    Run<WideItem>(dtype, s, m, target, fill, x, y);
+    Run<WideItem>(dtype, s, m, target, bytes, x, y);
   }
 }
 
