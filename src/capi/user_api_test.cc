@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <plait/plait.hpp>
 
-#include "base/test_file.h"
+#include "base/testing.h"
 
 namespace plait {
 namespace {

@@ -42,38 +42,6 @@ struct Operand {
   Operand From(int64_t i, int64_t q) const { return {data + i * row + q * k, row, k}; }
 };
 
-// b[i] = lane i of each of a[0] to a[15].
-PLAIT_BF16_TARGET inline void Transpose(__m512i (&a)[16]) {
-  __m512i b[16];
-#pragma GCC unroll 8
-  for (int i = 0; i < 16; i += 2) {
-    b[i] = _mm512_unpacklo_epi32(a[i], a[i + 1]);
-    b[i + 1] = _mm512_unpackhi_epi32(a[i], a[i + 1]);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 16; i += 4) {
-#pragma GCC unroll 2
-    for (int j = 0; j < 2; ++j) {
-      a[i + 2 * j] = _mm512_unpacklo_epi64(b[i + j], b[i + j + 2]);
-      a[i + 2 * j + 1] = _mm512_unpackhi_epi64(b[i + j], b[i + j + 2]);
-    }
-  }
-  // Lane l of a[4 q + c] is rows 4 q to 4 q + 3 of column 4 l + c.
-#pragma GCC unroll 4
-  for (int c = 0; c < 4; ++c) {
-    const __m512i low = _mm512_shuffle_i32x4(a[c], a[4 + c], 0x44),
-                  high = _mm512_shuffle_i32x4(a[c], a[4 + c], 0xee),
-                  low2 = _mm512_shuffle_i32x4(a[8 + c], a[12 + c], 0x44),
-                  high2 = _mm512_shuffle_i32x4(a[8 + c], a[12 + c], 0xee);
-    b[c] = _mm512_shuffle_i32x4(low, low2, 0x88);
-    b[4 + c] = _mm512_shuffle_i32x4(low, low2, 0xdd);
-    b[8 + c] = _mm512_shuffle_i32x4(high, high2, 0x88);
-    b[12 + c] = _mm512_shuffle_i32x4(high, high2, 0xdd);
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) a[i] = b[i];
-}
-
 // The first n of 16 lanes.
 __mmask16 First(int64_t n) {
   return static_cast<__mmask16>(n >= kLanes ? 0xffff
@@ -93,7 +61,7 @@ PLAIT_BF16_TARGET void PackRows(const Bfloat16* from, int64_t row, int64_t n, in
     for (int i = 0; i < kLanes; ++i)
       a[i] = i < n ? _mm512_maskz_loadu_epi16(mask, from + i * row + q)
                    : _mm512_setzero_si512();
-    Transpose(a);
+    half::Transpose(a);
     const int64_t pairs = (left + 1) / 2;
 #pragma GCC unroll 16
     for (int t = 0; t < kLanes; ++t)

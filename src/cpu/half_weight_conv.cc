@@ -111,37 +111,12 @@ PLAIT_BF16_TARGET void PairUp(const Bfloat16* from, const int64_t* at, int64_t c
 
 // Pairs of 16 rows, kStrip elements apart, side by side.
 PLAIT_BF16_TARGET void TransposePairs(const Bfloat16* from, Bfloat16* to) {
-  __m512i a[kBlock], b[kBlock];
+  __m512i a[kBlock];
 #pragma GCC unroll 16
   for (int i = 0; i < kBlock; ++i) a[i] = _mm512_loadu_si512(from + i * kStrip);
-#pragma GCC unroll 8
-  for (int i = 0; i < kBlock; i += 2) {
-    b[i] = _mm512_unpacklo_epi32(a[i], a[i + 1]);
-    b[i + 1] = _mm512_unpackhi_epi32(a[i], a[i + 1]);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < kBlock; i += 4) {
-#pragma GCC unroll 2
-    for (int j = 0; j < 2; ++j) {
-      a[i + 2 * j] = _mm512_unpacklo_epi64(b[i + j], b[i + j + 2]);
-      a[i + 2 * j + 1] = _mm512_unpackhi_epi64(b[i + j], b[i + j + 2]);
-    }
-  }
-  // Lane l of a[4 q + c] is rows 4 q to 4 q + 3 of pair 4 l + c.
-#pragma GCC unroll 4
-  for (int c = 0; c < 4; ++c) {
-    const __m512i low = _mm512_shuffle_i32x4(a[c], a[4 + c], 0x44),
-                  high = _mm512_shuffle_i32x4(a[c], a[4 + c], 0xee),
-                  low2 = _mm512_shuffle_i32x4(a[8 + c], a[12 + c], 0x44),
-                  high2 = _mm512_shuffle_i32x4(a[8 + c], a[12 + c], 0xee);
-    _mm512_storeu_si512(to + c * kPairBlock, _mm512_shuffle_i32x4(low, low2, 0x88));
-    _mm512_storeu_si512(to + (4 + c) * kPairBlock,
-                        _mm512_shuffle_i32x4(low, low2, 0xdd));
-    _mm512_storeu_si512(to + (8 + c) * kPairBlock,
-                        _mm512_shuffle_i32x4(high, high2, 0x88));
-    _mm512_storeu_si512(to + (12 + c) * kPairBlock,
-                        _mm512_shuffle_i32x4(high, high2, 0xdd));
-  }
+  half::Transpose(a);
+#pragma GCC unroll 16
+  for (int i = 0; i < kBlock; ++i) _mm512_storeu_si512(to + i * kPairBlock, a[i]);
 }
 
 // sums (kRows, kVecs blocks; rows `width` apart) = or += the products of x (pairs,

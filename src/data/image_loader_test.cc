@@ -10,7 +10,7 @@
 #include <random>
 
 #include "base/error.h"
-#include "base/test_file.h"
+#include "base/testing.h"
 #include "data/record_writer.h"
 
 namespace plait::data {

@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "base/test_file.h"
+#include "base/testing.h"
 
 namespace plait {
 namespace {

@@ -9,7 +9,7 @@
 #include <random>
 
 #include "base/error.h"
-#include "base/test_file.h"
+#include "base/testing.h"
 #include "data/record_index.h"
 #include "data/record_reader.h"
 #include "data/record_writer.h"

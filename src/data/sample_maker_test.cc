@@ -11,7 +11,7 @@
 #include <random>
 
 #include "base/error.h"
-#include "base/test_file.h"
+#include "base/testing.h"
 #include "data/detection.h"
 
 namespace plait::data {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/testing.h"
 #include "engine/serial_engine.h"
 #include "engine/threaded_engine.h"
 
@@ -87,17 +88,6 @@ class Bad final : public Operation {
   std::string text_;
   std::atomic<int>* abandoned_;
 };
-
-// The text of the Error that f throws, or "".
-template <typename F>
-std::string ErrorOf(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
 
 inline constexpr int64_t kNoLimit = int64_t{1} << 40;
 

@@ -10,22 +10,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/testing.h"
 #include "engine/engine.h"
 #include "kvstore/exchange.h"
 #include "kvstore/transport.h"
 
 namespace plait {
-
-// The text of the Error that f throws, or "".
-template <typename F>
-std::string ErrorOf(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
 
 // Runs f(exchange) once for each rank, at the same time.
 template <typename F>

@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "base/testing.h"
 #include "run/random.h"
 #include "run/testing.h"
 
@@ -27,15 +28,6 @@ double Deviation(const std::vector<double>& values) {
   for (double v : values)
     squares += (v - mean) * (v - mean) / static_cast<double>(values.size());
   return std::sqrt(squares);
-}
-
-std::string ErrorOf(auto&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
 }
 
 TEST(Initializer, ConstantsByNameAndByJson) {

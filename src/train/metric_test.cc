@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/options.h"
+#include "base/testing.h"
 #include "engine/engine.h"
 #include "run/testing.h"
 
@@ -27,15 +28,6 @@ double ValueOf(const std::string& name, const NDArray& label, const NDArray& pre
   Update(metric, label, pred);
   return metric.Value();
 }
-std::string ErrorOf(auto&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
 NDArray Scores() {
   return Make({3, 2}, {0.3, 0.7, 0, 1, 0.4, 0.6});
 }

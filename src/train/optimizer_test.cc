@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/test_file.h"
+#include "base/testing.h"
 #include "ndarray/array_file.h"
 #include "run/testing.h"
 
@@ -34,15 +34,6 @@ struct Problem {
 
 Updater NewUpdater(const std::string& rule, const Attributes& attrs = {}) {
   return Updater(std::make_unique<Optimizer>(rule, attrs));
-}
-
-std::string ErrorOf(auto&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
 }
 
 TEST(Optimizer, RatesAndDecaysByKeyAndName) {
@@ -127,7 +118,7 @@ TEST(Updater, RefusesFilesThatAreNoStates) {
   EXPECT_NE(ErrorOf([&] { updater.Load(path); }).find("'n:x' is no key"),
             std::string::npos);
   std::ofstream(path) << "no file of arrays";
-  EXPECT_NE(ErrorOf([&] { updater.Load(path); }), "no error");
+  EXPECT_NE(ErrorOf([&] { updater.Load(path); }), "");
   EXPECT_EQ(updater.states().size(), 2u);  // still there
   std::filesystem::remove(path);
 }

@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "base/testing.h"
 #include "run/testing.h"
 
 namespace plait {
@@ -180,15 +181,6 @@ TEST(Rule, ClippedAndScaledGradients) {
   rule->Apply({{&w, 1}, {&g, 1}, {&state, 1}, {&lr, 1}, {&wd, 1}, {&t, 1}, {}, 1});
   EXPECT_NEAR(ValuesOf(w)[0], 0.95, 1e-6);
   EXPECT_NEAR(ValuesOf(w)[1], 0.8, 1e-6);
-}
-
-std::string ErrorOf(auto&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
 }
 
 TEST(Rule, SaysWhatIsWrong) {

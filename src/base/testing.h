@@ -1,10 +1,14 @@
-// A path for a file of one test, which no other test and no other process has.
-#pragma once
+// What the tests of all rooms share: files of their own, and texts of errors.
+
+#ifndef PLAIT_BASE_TESTING_H_
+#define PLAIT_BASE_TESTING_H_
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <string>
+
+#include "base/error.h"
 
 namespace plait {
 
@@ -16,4 +20,17 @@ inline std::string TestFile(const std::string& name) {
          (test == nullptr ? "" : test->name()) + "_" + name;
 }
 
+// The text of the Error that f throws, or "".
+template <typename F>
+std::string ErrorOf(F&& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
 }  // namespace plait
+
+#endif  // PLAIT_BASE_TESTING_H_
