@@ -18,12 +18,24 @@ int64_t Divide(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
+// Inputs of so many bytes are not in the nearest caches: their next tile is asked for.
+constexpr int64_t kFarBytes = int64_t{1} << 19;
+
+struct Tile {
+  int64_t first = 0, size = 0;
+};
+
 // How the space is cut: rows of `row` elements, each into pieces of `tile` elements, of
 // which the first lacks `shift` and the last what the row lacks.
 struct Cut {
   int64_t row, tile, pieces, shift = 0;
   Cut(int64_t row, int64_t tile, int64_t shift = 0)
       : row(row), tile(tile), pieces(Divide(row + shift, tile)), shift(shift) {}
+  Tile At(int64_t i) const {
+    const int64_t r = i / pieces, piece = i - r * pieces;
+    const int64_t start = std::max<int64_t>(0, piece * tile - shift);
+    return {r * row + start, std::min(row, (piece + 1) * tile - shift) - start};
+  }
 };
 
 // Elements by which an array begins behind a border of 64 bytes. Whole vectors that
@@ -43,6 +55,24 @@ Cut CutOf(const PointwisePlan& plan, int64_t n, int64_t shift) {
   return {n, tile / inner * inner};
 }
 
+// The tiles [first, last) of a cut, whose elements begin at `offset`.
+void RunTiles(const PointwisePlan& plan, const Cut& cut, int64_t offset, int64_t first,
+              int64_t last, bool far) {
+  PointwiseRunner runner(plan);
+  if (!far) {
+    for (int64_t i = first; i < last; ++i) {
+      const Tile tile = cut.At(i);
+      runner.Run(offset + tile.first, tile.size);
+    }
+    return;
+  }
+  for (Tile tile = cut.At(first); first < last;) {
+    const Tile next = ++first < last ? cut.At(first) : Tile();
+    runner.Run(offset + tile.first, tile.size, offset + next.first, next.size);
+    tile = next;
+  }
+}
+
 }  // namespace
 
 void RunPointwise(const PointwiseProgram& program, const Shape& space,
@@ -59,19 +89,21 @@ void RunPointwise(const PointwiseProgram& program, const Shape& space,
   const Cut cut = CutOf(plan, n, Misaligned(outputs[0], size));
   const int64_t tiles = n / cut.row * cut.pieces;
   const int64_t grain = kGrain / (plan.cost() * cut.tile) + 1;
+  const bool far = plan.looks_ahead() && n * plan.bytes() >= kFarBytes;
   ParallelFor(tiles, grain, [&](int64_t first, int64_t last) {
-    PointwiseRunner runner(plan);
-    int64_t row = first / cut.pieces, piece = first % cut.pieces;
-    for (int64_t i = first; i < last; ++i) {
-      const int64_t start = std::max<int64_t>(0, piece * cut.tile - cut.shift);
-      const int64_t end = std::min(cut.row, (piece + 1) * cut.tile - cut.shift);
-      runner.Run(row * cut.row + start, end - start);
-      if (++piece == cut.pieces) {
-        piece = 0;
-        ++row;
-      }
-    }
+    RunTiles(plan, cut, 0, first, last, far);
   });
+}
+
+void RunPointwisePart(const PointwiseProgram& program, int64_t n,
+                      std::span<const PointwiseInput> inputs,
+                      std::span<void* const> outputs, int64_t first, int64_t last) {
+  if (first >= last || program.num_outputs == 0) return;
+  const PointwisePlan plan(program, Shape{n}, inputs, outputs);
+  const size_t size = SizeOf(program.DTypeOfArg(program.outputs[0]));
+  const char* start = static_cast<const char*>(outputs[0]) + first * size;
+  const Cut cut(last - first, plan.tile(), Misaligned(start, size));
+  RunTiles(plan, cut, first, 0, cut.pieces, plan.looks_ahead());
 }
 
 void Convert(const void* src, DType src_dtype, void* dst, DType dst_dtype, int64_t n) {

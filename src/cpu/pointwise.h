@@ -26,12 +26,19 @@ void RunPointwise(const PointwiseProgram& program, const Shape& space,
                   std::span<const PointwiseInput> inputs,
                   std::span<void* const> outputs);
 
-// As above, but reduces the program's one output over the axes set in `axes` (bit i:
-// axis i of `space`) into `output`, whose elements are those of the kept axes in order,
-// in the value's dtype. Floats add up pairwise in float (float64 for float64);
-// infinities stay infinities. Maximum and minimum pass NaN on. `scale` multiplies the
-// result (1/n makes a mean); integers ignore it. An empty reduction gives 0, 1, lowest
-// or highest.
+// Only the elements [first, last) of the same, on the calling thread, for callers who
+// share out several programs. The space is [0, n). REQUIRES: inputs have n elements
+// or 1.
+void RunPointwisePart(const PointwiseProgram& program, int64_t n,
+                      std::span<const PointwiseInput> inputs,
+                      std::span<void* const> outputs, int64_t first, int64_t last);
+
+// As RunPointwise, but reduces the program's one output over the axes set in `axes`
+// (bit i: axis i of `space`) into `output`, whose elements are those of the kept axes
+// in order, in the value's dtype. Floats add up pairwise in float (float64 for
+// float64); infinities stay infinities. Maximum and minimum pass NaN on. `scale`
+// multiplies the result (1/n makes a mean); integers ignore it. An empty reduction
+// gives 0, 1, lowest or highest.
 void ReducePointwise(const PointwiseProgram& program, const Shape& space,
                      std::span<const PointwiseInput> inputs, Reduction reduction,
                      uint64_t axes, double scale, void* output);

@@ -375,7 +375,10 @@ void PointwisePlan::ChooseTile() {
   int broadcast = 0, streams = program_.num_outputs;
   for (int i = 0; i < program_.num_inputs; ++i) {
     if (extents_[i] == Extent::kBroadcast) ++broadcast;
-    if (extents_[i] == Extent::kFull) ++streams;
+    if (extents_[i] == Extent::kFull) {
+      ++streams;
+      bytes_ += static_cast<int64_t>(plait::SizeOf(program_.inputs[i]));
+    }
     cost_ += 40;
   }
   const int buffers = num_buffers_ + broadcast;

@@ -46,6 +46,11 @@ class PointwisePlan {
   // A rough time of one element in picoseconds.
   int64_t cost() const { return cost_; }
   bool broadcasts() const { return broadcasts_; }
+  // Bytes of an element of all inputs that are read in order.
+  int64_t bytes() const { return bytes_; }
+  // Whether asking for memory ahead of a tile pays: the processor itself looks ahead of
+  // one loop that reads in order, but not while others run.
+  bool looks_ahead() const { return num_calls_ > 1 || broadcasts_; }
   const Broadcaster& broadcaster() const { return broadcaster_; }
   // The cell of the last output, if that has no memory; never a splat.
   Cell result() const { return result_; }
@@ -122,7 +127,7 @@ class PointwisePlan {
   int last_step_ = -1, last_step_calls_ = 0;
   bool wide_ = false;  // some buffer has elements of 8 bytes
   bool broadcasts_ = false;
-  int64_t tile_ = kMaxTile, cost_ = 30;
+  int64_t tile_ = kMaxTile, cost_ = 30, bytes_ = 0;
   Broadcaster broadcaster_;
 };
 
@@ -135,6 +140,9 @@ class PointwiseRunner {
 
   // Computes the elements [first, first + n) of the space. 0 < n <= plan.tile().
   void Run(int64_t first, int64_t n);
+  // The same, and asks meanwhile for the memory of [next, next + next_n), which is to
+  // be run next. Programs of several loops would leave memory idle without it.
+  void Run(int64_t first, int64_t n, int64_t next, int64_t next_n);
 
   // Asks for the memory of elements that Run() will read soon; may be past the end.
   void Prefetch(int64_t first, int64_t n) const;
@@ -146,6 +154,11 @@ class PointwiseRunner {
   static constexpr int kPad = kVectorBytes, kScratch = 80 * 1024;
 
   void PlaceBroadcast(int input, int64_t first, int64_t n);
+  void Place(int64_t first, int64_t n);
+  void Step(const PointwisePlan::Call& call, int64_t n) {
+    call.loop(cells_[call.x], cells_[call.y], cells_[call.z], cells_[call.out], n,
+              call.splat);
+  }
 
   const PointwisePlan& plan_;
   void* cells_[PointwisePlan::kNumCells];
@@ -155,6 +168,18 @@ class PointwiseRunner {
   alignas(64) char splats_[PointwisePlan::kMaxSplats * kVectorBytes];
   alignas(64) char scratch_[kScratch];
 };
+
+// Always inlined: g++ takes a function that only prefetches for one without effect, and
+// drops calls of it.
+[[gnu::always_inline]] inline void PointwiseRunner::Prefetch(int64_t first,
+                                                             int64_t n) const {
+  for (int i = 0; i < plan_.program_.num_inputs; ++i) {
+    if (plan_.extents_[i] != Extent::kFull) continue;
+    const int64_t size = static_cast<int64_t>(plait::SizeOf(plan_.program_.inputs[i]));
+    const char* data = static_cast<const char*>(plan_.inputs_[i].data) + first * size;
+    for (int64_t b = 0; b < n * size; b += 64) __builtin_prefetch(data + b, 0, 3);
+  }
+}
 
 }  // namespace plait::cpu
 

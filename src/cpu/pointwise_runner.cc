@@ -1,5 +1,7 @@
 // Running a plan: buffers and constants of one thread, and the calls for a tile.
 
+#include <algorithm>
+
 #include "cpu/pointwise_plan.h"
 
 namespace plait::cpu {
@@ -85,16 +87,7 @@ void PointwiseRunner::PlaceBroadcast(int input, int64_t first, int64_t n) {
   expanded_n_[input] = n;
 }
 
-void PointwiseRunner::Prefetch(int64_t first, int64_t n) const {
-  for (int i = 0; i < plan_.program_.num_inputs; ++i) {
-    if (plan_.extents_[i] != Extent::kFull) continue;
-    const int64_t size = static_cast<int64_t>(plait::SizeOf(plan_.program_.inputs[i]));
-    const char* data = static_cast<const char*>(plan_.inputs_[i].data) + first * size;
-    for (int64_t b = 0; b < n * size; b += 64) __builtin_prefetch(data + b, 0, 2);
-  }
-}
-
-void PointwiseRunner::Run(int64_t first, int64_t n) {
+void PointwiseRunner::Place(int64_t first, int64_t n) {
   using Plan = PointwisePlan;
   const PointwiseProgram& program = plan_.program_;
   for (int i = 0; i < program.num_inputs; ++i) {
@@ -111,10 +104,26 @@ void PointwiseRunner::Run(int64_t first, int64_t n) {
     cells_[Plan::kFirstOutput + o] =
         static_cast<char*>(plan_.outputs_[o]) + first * size;
   }
+}
+
+void PointwiseRunner::Run(int64_t first, int64_t n) {
+  Place(first, n);
+  for (int i = 0; i < plan_.num_calls_; ++i) Step(plan_.calls_[i], n);
+}
+
+// Each call is given a share of the lines to ask for: many at once would have to wait
+// for each other, and the arithmetic with them.
+void PointwiseRunner::Run(int64_t first, int64_t n, int64_t next, int64_t next_n) {
+  Place(first, n);
+  const int64_t share = (next_n / (plan_.num_calls_ + 1) + 64) & -64;
   for (int i = 0; i < plan_.num_calls_; ++i) {
-    const Plan::Call& call = plan_.calls_[i];
-    call.loop(cells_[call.x], cells_[call.y], cells_[call.z], cells_[call.out], n,
-              call.splat);
+    if (next_n > 0) {
+      const int64_t now = i + 1 < plan_.num_calls_ ? std::min(share, next_n) : next_n;
+      Prefetch(next, now);
+      next += now;
+      next_n -= now;
+    }
+    Step(plan_.calls_[i], n);
   }
 }
 

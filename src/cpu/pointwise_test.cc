@@ -119,6 +119,41 @@ TEST(Pointwise, AnOutputMayBeAnInput) {
   EXPECT_EQ(x, std::vector<float>(1000, 6));
 }
 
+// w += m / 3 and m *= w in parts whose borders lie anywhere, and at once.
+TEST(Pointwise, PartsGiveTheBitsOfTheWhole) {
+  PointwiseProgram p = OneStep(Fn::kDiv, DType::kFloat32, 2);
+  p.num_steps = 3;
+  p.num_constants = 1;
+  p.constants[0].f = 3;
+  p.steps[1] = p.steps[2] = p.steps[0];
+  p.steps[0].args[0] = In(1), p.steps[0].args[1] = Const(0);
+  p.steps[1].fn = Fn::kAdd, p.steps[1].args[0] = In(0), p.steps[1].args[1] = Step(0);
+  p.steps[2].fn = Fn::kMul, p.steps[2].args[0] = In(1), p.steps[2].args[1] = In(0);
+  p.num_outputs = 2;
+  p.outputs[0] = Step(1), p.outputs[1] = Step(2);
+  constexpr int64_t kSize = 200'003;
+  const auto run = [&](auto&& each) {
+    std::vector<float> w(kSize), m(kSize);
+    for (int64_t i = 0; i < kSize; ++i)
+      w[i] = 1.0f / static_cast<float>(i + 1), m[i] = static_cast<float>(i % 17);
+    const Shape space{kSize - 1};  // begins between two lines of memory
+    const PointwiseInput in[] = {{&w[1], &space}, {&m[1], &space}};
+    void* const out[] = {&w[1], &m[1]};
+    each(space, in, out);
+    w.insert(w.end(), m.begin(), m.end());
+    return w;
+  };
+  const auto whole = run([&](const Shape& space, auto& in, auto& out) {
+    RunPointwise(p, space, in, out);
+  });
+  const auto parts = run([&](const Shape& space, auto& in, auto& out) {
+    const int64_t borders[] = {0, 7, 7, 1031, 150'000, space[0]};
+    for (int i = 0; i < 5; ++i)
+      RunPointwisePart(p, space[0], in, out, borders[i], borders[i + 1]);
+  });
+  EXPECT_EQ(parts, whole);
+}
+
 std::vector<float> Reduce(std::vector<float> x, Shape space, Reduction reduction,
                           uint64_t axes, int64_t kept, double scale = 1) {
   PointwiseProgram p;

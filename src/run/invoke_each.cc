@@ -13,8 +13,11 @@
 namespace plait {
 namespace {
 
-// Groups of fewer elements run side by side, each on one thread.
-constexpr int64_t kSmall = 1 << 16;
+// What a group costs besides its elements, as elements; and elements that are worth
+// another thread.
+constexpr int64_t kGroupCost = 2048, kGrain = 4 * kGroupCost;
+// Groups are cut at multiples of this, so that vectors do not straddle lines of memory.
+constexpr int64_t kCut = 1024;
 
 // Where an array of a group stands in the call: outputs are those that are written.
 struct Place {
@@ -63,7 +66,8 @@ class GroupProgram {
     copy_ = copy;
   }
 
-  void Run(std::span<const View> views, void* copy) const {
+  // The elements [first, last) on this thread, or all on all threads.
+  void Run(std::span<const View> views, void* copy, int64_t first, int64_t last) const {
     const Shape space{views[0].size()}, one{1};
     SmallVector<cpu::PointwiseInput, 8> inputs;
     for (const View& v : views) {
@@ -72,7 +76,11 @@ class GroupProgram {
     SmallVector<void*, 8> outputs{views[0].ptr};
     for (int i : updates_) outputs.push_back(views[i].ptr);
     if (copy_ != DType::kUnknown) outputs.push_back(copy);
-    cpu::RunPointwise(program_, space, inputs, outputs);
+    if (first == 0 && last == space[0]) {
+      cpu::RunPointwise(program_, space, inputs, outputs);
+    } else {
+      cpu::RunPointwisePart(program_, space[0], inputs, outputs, first, last);
+    }
   }
 
  private:
@@ -89,37 +97,56 @@ class GroupProgram {
   DType copy_ = DType::kUnknown;
 };
 
+int64_t SizeOf(const Group& group, const KernelArgs& args) {
+  return args.out[group.arrays[0].at].size();  // the first array is always written
+}
+
 void RunGroup(const OpDef& op, const Group& group, const KernelArgs& args,
-              GroupProgram& program) {
+              GroupProgram& program, int64_t first, int64_t last) {
+  if (first >= last) return;
   SmallVector<View, 8> views;
   for (const Place& p : group.arrays) {
     views.push_back(p.written ? args.out[p.at] : args.in[p.at]);
   }
-  if (views[0].size() == 0) return;
   const View* copy = group.copy < 0 ? nullptr : &args.out[group.copy];
   program.Prepare(op, group, views, copy ? copy->dtype : DType::kUnknown);
-  program.Run(views, copy ? copy->ptr : nullptr);
+  program.Run(views, copy ? copy->ptr : nullptr, first, last);
 }
 
+// Where a group is cut that a thread's share ends in, `at` behind the group's start.
+int64_t CutOf(int64_t at, int64_t size) {
+  return std::clamp<int64_t>(at / kCut * kCut, 0, size);
+}
+
+// All groups lie one behind the other, each as long as it costs, and every thread takes
+// one stretch: so no thread waits for others until the end, and small groups need no
+// threads of their own.
 void Forward(const void* params, const KernelArgs& args) {
   const EachParams& p = *static_cast<const EachParams*>(params);
-  GroupProgram program;
-  std::vector<const Group*> small;
-  for (const Group& group : p.groups) {
-    // The first array is always written.
-    if (args.out[group.arrays[0].at].size() < kSmall && ComputeThreads() > 1 &&
-        !p.ordered) {
-      small.push_back(&group);
-    } else {
-      RunGroup(*p.op, group, args, program);
+  if (p.ordered || ComputeThreads() == 1) {
+    GroupProgram program;
+    for (const Group& group : p.groups) {
+      RunGroup(*p.op, group, args, program, 0, SizeOf(group, args));
     }
+    return;
   }
-  const auto run = [&](int64_t first, int64_t last) {
+  std::vector<int64_t> ends;
+  ends.reserve(p.groups.size());
+  int64_t total = 0;
+  for (const Group& group : p.groups) {
+    ends.push_back(total += SizeOf(group, args) + kGroupCost);
+  }
+  ParallelFor(total, kGrain, [&](int64_t first, int64_t last) {
     const ScopedComputeThreads alone(1);
-    GroupProgram own;
-    for (int64_t i = first; i < last; ++i) RunGroup(*p.op, *small[i], args, own);
-  };
-  ParallelFor(static_cast<int64_t>(small.size()), 4, run);
+    GroupProgram program;
+    auto i = std::upper_bound(ends.begin(), ends.end(), first) - ends.begin();
+    for (int64_t start = i ? ends[i - 1] : 0; start < last; start = ends[i++]) {
+      const Group& group = p.groups[i];
+      const int64_t size = SizeOf(group, args);
+      RunGroup(*p.op, group, args, program, CutOf(first - start, size),
+               last < ends[i] ? CutOf(last - start, size) : size);
+    }
+  });
 }
 
 // Whether some memory is written by one array of the call and used by another.

@@ -32,8 +32,9 @@ TEST(InvokeEach, GivesWhatSingleCallsGive) {
   std::vector<EachCall> calls;
   std::vector<std::vector<NDArray>> single;
   for (int i = 0; i < 40; ++i) {
-    // One is large enough for several threads, one is empty.
-    const Shape shape = i == 7 ? Shape{300, 300} : Shape{i % 5, 3};
+    // Some are large enough for several threads, which end somewhere inside of one;
+    // some are empty.
+    const Shape shape = i % 10 == 7 ? Shape{300 + i, 300} : Shape{i % 5, 3};
     const auto arrays = [&] {
       return std::vector<NDArray>{Ramp(shape, i + 1), Ramp(shape, 0.1 * i),
                                   Ramp(shape, 0.01)};
@@ -49,6 +50,32 @@ TEST(InvokeEach, GivesWhatSingleCallsGive) {
     EXPECT_EQ(BytesOf(calls[i].arrays[0]), BytesOf(single[i][0])) << i;
     EXPECT_EQ(BytesOf(calls[i].arrays[2]), BytesOf(single[i][2])) << i;
   }
+}
+
+TEST(InvokeEach, GivesTheSameBitsOnAnyNumberOfThreads) {
+  const OpDef& op = GetOp("adam_update");
+  const ParamsRef params = MakeParams(op, std::vector<NamedAttr>{{"lr", {0.1}}});
+  const auto run = [&](bool one_by_one) {
+    std::vector<EachCall> calls;
+    for (int64_t size : {70'001, 1, 0, 33, 1'024, 400'000, 5, 90'000}) {
+      const Shape shape{size};
+      calls.push_back({params,
+                       {Ramp(shape, 1), Ramp(shape, 0.1, DType::kBfloat16),
+                        Ramp(shape, 0.01), Make(shape, std::vector<double>(size, 0.5))},
+                       Ramp(shape, 0, DType::kBfloat16)});
+    }
+    // A group that stands twice makes the call run one group after the other.
+    if (one_by_one) calls.push_back(calls[1]);
+    InvokeEach(op, calls);
+    std::vector<std::string> bytes;
+    for (size_t i = 0; i < 8; ++i) {
+      if (i == 1) continue;
+      for (int k : {0, 2, 3}) bytes.push_back(BytesOf(calls[i].arrays[k]));
+      bytes.push_back(BytesOf(calls[i].copy));
+    }
+    return bytes;
+  };
+  EXPECT_EQ(run(false), run(true));
 }
 
 TEST(InvokeEach, IsOneOperationOfTheEngine) {
