@@ -34,26 +34,48 @@ COMMON = [
     {"wd": 0.03, "clip_gradient": 0.4},
     {"multi_precision": True, "wd": 0.1},
 ]
-HALF_IS_ROUNDED = ("dcasgd", "lars", "lbsgd", "adadelta", "adagrad")
+NO_COPIES = ("dcasgd",)  # fails in MXNet
+# Those of which MXNet updates several weights at once.
+TOGETHER = ("sgd", "lamb", "lars")
 NAMES = {0: "a_weight", 1: "b_bias", 2: "c_gamma"}
 SHAPES = [(3, 4), (5,), (2, 3, 2)]
 
 
 def optimizer_rows(mx):
-    """{"optimizer/sgd/0/1": all weights after five steps, flat}."""
+    """{"optimizer/sgd/0/1": all weights after five steps, flat}.
+
+    "states/sgd/0/2" are the float32 copies and states of weights in float16, in order,
+    and "together/sgd/0/2" is the same of updates of all weights at once.
+    """
     rows = {}
     for name, options in OPTIMIZERS.items():
         for i, option in enumerate(options):
             for j, common in enumerate(COMMON):
                 half = common.get("multi_precision", False)
-                if half and name in HALF_IS_ROUNDED:
-                    continue  # MXNet rounds their steps, or has no copies
-                key = "optimizer/%s/%d/%d" % (name, i, j)
-                rows[key] = after_steps(mx, name, {**common, **option}, half)
+                if half and name in NO_COPIES:
+                    continue
+                key = "%s/%d/%d" % (name, i, j)
+                options = {**common, **option}
+                weights, states = after_steps(mx, name, options, half)
+                rows["optimizer/" + key] = weights
+                if half:
+                    rows["states/" + key] = states
+                if half and name in TOGETHER:
+                    states = after_steps(mx, name, options, half, together=True)[1]
+                    rows["together/" + key] = states
     return rows
 
 
-def after_steps(mx, name, options, half):
+def flat(state):
+    """The values of all arrays of a state, one after the other."""
+    if state is None:
+        return []
+    if isinstance(state, (list, tuple)):
+        return [x for part in state for x in flat(part)]
+    return [state.asnumpy().astype("float32").ravel()]
+
+
+def after_steps(mx, name, options, half, together=False):
     random = np.random.RandomState(3)
     dtype = "float16" if half else "float32"
     schedule = mx.lr_scheduler.FactorScheduler(2, 0.5, base_lr=0.1)
@@ -63,10 +85,15 @@ def after_steps(mx, name, options, half):
     updater = mx.optimizer.get_updater(optimizer)
     weights = [mx.nd.array(random.normal(size=s), dtype=dtype) for s in SHAPES]
     for _ in range(5):
+        grads = [mx.nd.array(random.normal(size=s), dtype=dtype) for s in SHAPES]
+        if together:
+            updater(list(range(len(weights))), grads, weights)
+            continue
         for i, weight in enumerate(weights):
-            grad = random.normal(size=weight.shape)
-            updater(i, mx.nd.array(grad, dtype=dtype), weight)
-    return np.concatenate([w.asnumpy().ravel() for w in weights]).astype("float32")
+            updater(i, grads[i], weight)
+    states = flat([updater.states[i] for i in range(len(weights))])
+    values = [np.concatenate(flat(weights)), np.concatenate(states or [np.zeros(1)])]
+    return [x.astype("float32") for x in values]
 
 
 def schedule_rows(mx):

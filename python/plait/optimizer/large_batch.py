@@ -86,14 +86,11 @@ class LBSGD(Optimizer):
         momentum, _ = _core.rule_new_state(self._rule, self, weight, False)
         return momentum
 
-    def _master_last(self):
-        return True
-
     def _with_sum(self, index, weight, state):
         """What the rule keeps for a weight: a float32 copy, (momentum, sum)."""
         master = None
         if self.multi_precision and isinstance(state, (tuple, list)):
-            state, master = state
+            master, state = state
         target = weight if master is None else master
         if index not in self.cumgrads:
             _, total = _core.rule_new_state(self._rule, self, target, False)
