@@ -173,25 +173,68 @@ int64_t HalfPixelFilterSize(const ConvProblem& p, ConvPass pass) {
   return plan.pairs() * plan.in_blocks * kBlock * 2 * kBlock;
 }
 
+namespace {
+
+// A row of packed filters: two vectors of pairs of channels.
+constexpr int64_t kPackedRow = 4 * kBlock;
+
+// 16 filters of 32 channels, of rows `in` apart, to 16 packed rows.
+PLAIT_BF16_TARGET void PackTransposed(const Bfloat16* from, int64_t in, Bfloat16* to) {
+  __m512i a[kBlock];
+#pragma GCC unroll 16
+  for (int i = 0; i < kBlock; ++i) a[i] = _mm512_loadu_si512(from + i * in);
+  half::Transpose(a);
+#pragma GCC unroll 16
+  for (int i = 0; i < kBlock; ++i) _mm512_storeu_si512(to + i * kPackedRow, a[i]);
+}
+
+// Two channels, `out` apart, of 16 filters that lie side by side.
+PLAIT_BF16_TARGET void PackPair(const Bfloat16* from, int64_t out, Bfloat16* to) {
+  const __m256i* const low_bits = reinterpret_cast<const __m256i*>(from);
+  const __m256i* const high_bits = reinterpret_cast<const __m256i*>(from + out);
+  const __m512i low = _mm512_cvtepu16_epi32(_mm256_loadu_si256(low_bits)),
+                high = _mm512_cvtepu16_epi32(_mm256_loadu_si256(high_bits));
+  _mm512_storeu_si512(to, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
+}
+
+// The filters [o, o + 16) of a pair of blocks, whose packed rows begin at `to`.
+void PackBlock(const PixelPlan& plan, bool transposed, const Bfloat16* weight,
+               int64_t o, Bfloat16* to) {
+  const bool whole = o + kBlock <= plan.out;
+  for (int64_t c = 0, count; c < plan.in_blocks * kBlock; c += count) {
+    Bfloat16* const at = to + c / 2 * kPackedRow;
+    count = 2;
+    if (whole && !transposed && c + 2 * kBlock <= plan.in) {
+      count = 2 * kBlock;
+      PackTransposed(weight + o * plan.in + c, plan.in, at);
+    } else if (whole && transposed && c + 2 <= plan.in) {
+      PackPair(weight + c * plan.out + o, plan.out, at);
+    } else {
+      for (int64_t k = 0; k < 2 * kBlock; ++k) {
+        const int64_t y = o + k / 2, x = c + k % 2;
+        at[k] = x >= plan.in || y >= plan.out ? Bfloat16(0.0f)
+                : transposed                  ? weight[x * plan.out + y]
+                                              : weight[y * plan.in + x];
+      }
+    }
+  }
+}
+
+}  // namespace
+
 // From (out, in) or, by data, (in, out): for each pair of blocks of y and each pair of
 // channels of x, two vectors of pairs.
 void PackHalfPixelFilters(const ConvProblem& p, ConvPass pass, const Bfloat16* weight,
                           Bfloat16* packed) {
   const PixelPlan plan(p, pass, kBlock);
   const bool transposed = pass == ConvPass::kBackwardData;
-  ParallelFor(plan.pairs(), std::max<int64_t>(1, (1 << 13) / (plan.in_blocks * 512)),
+  const int64_t size = plan.in_blocks * kBlock * 2 * kBlock;
+  ParallelFor(plan.pairs(), std::max<int64_t>(1, (1 << 16) / size),
               [&](int64_t first, int64_t last) {
-                Bfloat16* to = packed + first * plan.in_blocks * kBlock * 2 * kBlock;
                 for (int64_t pair = first; pair < last; ++pair) {
-                  for (int64_t c = 0; c < plan.in_blocks * kBlock; c += 2) {
-                    for (int64_t k = 0; k < 4 * kBlock; ++k, ++to) {
-                      const int64_t o = pair * 2 * kBlock + k / 2, i = c + k % 2;
-                      const bool there = i < plan.in && o < plan.out;
-                      *to = !there       ? Bfloat16(0.0f)
-                            : transposed ? weight[i * plan.out + o]
-                                         : weight[o * plan.in + i];
-                    }
-                  }
+                  for (int64_t h = 0; h < 2; ++h)
+                    PackBlock(plan, transposed, weight, (2 * pair + h) * kBlock,
+                              packed + pair * size + 2 * h * kBlock);
                 }
               });
 }

@@ -106,8 +106,38 @@ void RunPointwisePart(const PointwiseProgram& program, int64_t n,
   RunTiles(plan, cut, first, 0, cut.pieces, plan.looks_ahead());
 }
 
+namespace {
+
+// Between float32 and a half type: one loop, without a program. Such conversions are
+// many, and of few elements each.
+void ConvertHalf(Loop loop, const void* src, size_t src_size, void* dst,
+                 size_t dst_size, int64_t n) {
+  constexpr int64_t kCopyGrain = 1 << 18;
+  ParallelFor(Divide(n, kVectorBytes), kCopyGrain / kVectorBytes,
+              [&](int64_t first, int64_t last) {
+                const int64_t begin = first * kVectorBytes;
+                loop(static_cast<const char*>(src) + begin * src_size, nullptr, nullptr,
+                     static_cast<char*>(dst) + begin * dst_size,
+                     std::min(n, last * kVectorBytes) - begin, 0);
+              });
+}
+
+}  // namespace
+
 void Convert(const void* src, DType src_dtype, void* dst, DType dst_dtype, int64_t n) {
   if (n == 0) return;
+  constexpr int64_t kCopyAtOnce = int64_t{1} << 18;
+  if (src_dtype == dst_dtype && n <= kCopyAtOnce) {
+    if (src != dst) std::memcpy(dst, src, static_cast<size_t>(n) * SizeOf(dst_dtype));
+    return;
+  }
+  const bool widens = IsHalf(src_dtype) && dst_dtype == DType::kFloat32;
+  if (widens || (src_dtype == DType::kFloat32 && IsHalf(dst_dtype))) {
+    const Kernels& k = GetKernels();
+    return ConvertHalf(widens ? k.load[static_cast<int>(src_dtype)]
+                              : k.store[static_cast<int>(dst_dtype)],
+                       src, SizeOf(src_dtype), dst, SizeOf(dst_dtype), n);
+  }
   const Compute from = ComputeOf(src_dtype), to = ComputeOf(dst_dtype);
   PointwiseProgram program;
   program.num_inputs = program.num_steps = program.num_outputs = 1;

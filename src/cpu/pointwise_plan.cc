@@ -88,16 +88,47 @@ inline bool FindPair(Fn first, Fn second, bool left, PairFirst* pair_first,
 
 }  // namespace
 
+// A copy of floats needs no loop of its own where what it copies is exact, since loads
+// widen and stores round: its readers read its source. A copy that rounds stays where
+// something else than a store reads it.
+void PointwisePlan::FindCopies() {
+  uint64_t read = 0;  // bit s: not by stores alone
+  const auto mark = [&read](PointwiseArg arg) {
+    if (arg.kind == PointwiseArg::kStep) read |= uint64_t{1} << arg.index;
+  };
+  for (int s = 0; s < program_.num_steps; ++s) {
+    const PointwiseStep& step = program_.steps[s];
+    for (int a = 0; a < FactsOf(step.fn).arity; ++a) mark(step.args[a]);
+  }
+  for (int o = num_stored(); o < program_.num_outputs; ++o) mark(program_.outputs[o]);
+  for (int s = 0; s < program_.num_steps; ++s) {
+    const PointwiseStep& step = program_.steps[s];
+    sources_[s] = {};
+    if (!IsCopy(step) || (!IsNatural(step.dtype) && (read >> s & 1))) continue;
+    const PointwiseArg source = Resolve(step.args[0]);
+    if (source.kind == PointwiseArg::kInput ||
+        (source.kind == PointwiseArg::kStep &&
+         IsNatural(program_.steps[source.index].dtype)))
+      sources_[s] = source;
+  }
+}
+
 // Only what an output needs is counted: dead steps have no uses.
 void PointwisePlan::CountUses() {
   for (int i = 0; i < program_.num_inputs; ++i) input_uses_[i] = 0;
-  for (int s = 0; s < program_.num_steps; ++s) step_uses_[s] = 0, outputs_of_[s] = 0;
+  for (int s = 0; s < program_.num_steps; ++s) {
+    step_uses_[s] = 0, outputs_of_[s] = 0;
+    copies_ |= IsCopy(program_.steps[s]);
+  }
+  if (copies_) [[unlikely]]
+    FindCopies();
   const auto use = [this](PointwiseArg arg) {
+    arg = Resolve(arg);
     if (arg.kind == PointwiseArg::kStep) ++step_uses_[arg.index];
     if (arg.kind == PointwiseArg::kInput) ++input_uses_[arg.index];
   };
   for (int o = 0; o < program_.num_outputs; ++o) {
-    const PointwiseArg arg = program_.outputs[o];
+    const PointwiseArg arg = Resolve(program_.outputs[o]);
     use(arg);
     if (arg.kind == PointwiseArg::kStep && o < num_stored())
       outputs_of_[arg.index] |= 1u << o;
@@ -125,7 +156,7 @@ void PointwisePlan::CopyThreatenedInputs() {
   }
   if (taken == 0) return;
   for (int o = 0; o < program_.num_outputs; ++o) {
-    const PointwiseArg arg = program_.outputs[o];
+    const PointwiseArg arg = Resolve(program_.outputs[o]);
     if (arg.kind != PointwiseArg::kInput) continue;
     const int i = arg.index;
     if (!(taken >> i & 1) || input_cells_[i] != kNone || extents_[i] != Extent::kFull)
@@ -246,7 +277,7 @@ Loop PointwisePlan::PowerLoop(const PointwiseStep& step) const {
     int s, const PointwiseStep& step) {
   if (outputs_of_[s] != 0 && IsNatural(step.dtype)) {
     const int o = std::countr_zero(outputs_of_[s]);
-    if (Safe(o)) {
+    if (Safe(o) && program_.DTypeOfArg(program_.outputs[o]) == step.dtype) {
       stored_ |= 1u << o;
       outputs_of_[s] &= ~(1u << o);
       --step_uses_[s];
@@ -257,7 +288,9 @@ Loop PointwisePlan::PowerLoop(const PointwiseStep& step) const {
 }
 
 [[gnu::always_inline]] inline void PointwisePlan::AddStep(int s) {
-  const PointwiseStep& step = program_.steps[s];
+  PointwiseStep resolved;
+  const PointwiseStep& step =
+      copies_ ? resolved = Resolved(program_.steps[s]) : program_.steps[s];
   const bool cast = step.fn == Fn::kCast;
   const Compute compute = cast ? step.from : step.compute;
   const FnFacts facts = FactsOf(step.fn);
@@ -337,7 +370,7 @@ void PointwisePlan::AddSplatStep(const PointwiseStep& step, const Cell* args,
 void PointwisePlan::AddStores(int s) {
   for (uint32_t rest = outputs_of_[s]; rest != 0; rest &= rest - 1) {
     const int o = std::countr_zero(rest);
-    if (Safe(o)) Store(o, step_cells_[s], program_.steps[s].dtype);
+    if (Safe(o)) Store(o, step_cells_[s], program_.DTypeOfArg(program_.outputs[o]));
   }
 }
 
@@ -345,15 +378,15 @@ void PointwisePlan::Store(int output, Cell value, DType dtype) {
   stored_ |= 1u << output;
   Emit(kernels_.store[Index(dtype)], value, kNone, kNone,
        static_cast<Cell>(kFirstOutput + output));
-  Release(program_.outputs[output]);
+  Release(Resolve(program_.outputs[output]));
 }
 
 // The outputs that had to wait until every input was read.
 void PointwisePlan::AddOutputs() {
   for (int o = 0; o < program_.num_outputs; ++o) {
     if (stored_ >> o & 1) continue;
-    const PointwiseArg arg = program_.outputs[o];
-    const DType dtype = program_.DTypeOfArg(arg);
+    const PointwiseArg arg = Resolve(program_.outputs[o]);
+    const DType dtype = program_.DTypeOfArg(program_.outputs[o]);
     const Cell value = Argument(arg, ComputeOf(dtype));
     if (o < num_stored()) {
       const bool itself = arg.kind == PointwiseArg::kInput &&

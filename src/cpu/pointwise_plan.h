@@ -77,6 +77,22 @@ class PointwisePlan {
   static bool IsBuffer(Cell cell) { return cell >= kFirstBuffer && cell < kNumCells; }
   static Cell Plain(Cell cell) { return cell & static_cast<Cell>(~kSplatBit); }
 
+  static bool IsCopy(const PointwiseStep& step) {
+    return step.fn == Fn::kCopy && step.compute == Compute::kF32;
+  }
+  // What stands for a value: the source of a copy that has no loop.
+  PointwiseArg Resolve(PointwiseArg arg) const {
+    if (!copies_ || arg.kind != PointwiseArg::kStep ||
+        sources_[arg.index].kind == PointwiseArg::kNone)
+      return arg;
+    return sources_[arg.index];
+  }
+  PointwiseStep Resolved(PointwiseStep step) const {
+    for (PointwiseArg& arg : step.args) arg = Resolve(arg);
+    return step;
+  }
+
+  void FindCopies();
   void CountUses();
   void CopyThreatenedInputs();
   void AddStep(int s);
@@ -111,10 +127,11 @@ class PointwisePlan {
   uint8_t input_uses_[kMaxInputs], step_uses_[kMaxSteps];
   Cell input_cells_[kMaxInputs];  // kNone until the input is first used
   Cell step_cells_[kMaxSteps];
-  uint32_t outputs_of_[kMaxSteps];  // the outputs that a step's value still has to get
-  uint32_t raw_needed_ = 0;         // bit i: input i is still read from its own memory
-  uint32_t alias_[kMaxOutputs];     // the inputs that have an output's memory
-  uint32_t stored_ = 0;             // bit o: output o needs nothing more
+  uint32_t outputs_of_[kMaxSteps];   // the outputs that a step's value still has to get
+  PointwiseArg sources_[kMaxSteps];  // set where there are copies
+  uint32_t raw_needed_ = 0;          // bit i: input i is still read from its own memory
+  uint32_t alias_[kMaxOutputs];      // the inputs that have an output's memory
+  uint32_t stored_ = 0;              // bit o: output o needs nothing more
   Cell result_ = kNone;
 
   Call calls_[3 * kMaxSteps + 3 * kMaxInputs];
@@ -126,7 +143,7 @@ class PointwisePlan {
   // The last call is that of this step, which pairs may begin with; -1: it is not.
   int last_step_ = -1, last_step_calls_ = 0;
   bool wide_ = false;  // some buffer has elements of 8 bytes
-  bool broadcasts_ = false;
+  bool broadcasts_ = false, copies_ = false;
   int64_t tile_ = kMaxTile, cost_ = 30, bytes_ = 0;
   Broadcaster broadcaster_;
 };
