@@ -8,8 +8,9 @@
 namespace plait {
 namespace {
 
-// What is under way for longer makes urgent arrays wait.
-constexpr std::chrono::milliseconds kLongFlight(5);
+// What is under way for longer makes urgent arrays wait: to be taken by the peer, or
+// only by the system, which has more of them waiting than the link needs then.
+constexpr std::chrono::microseconds kLongFlight(5000), kLongWait(1500);
 
 }  // namespace
 
@@ -86,7 +87,8 @@ void Outbox::SendPacket(int to, Peer& peer) {
 }
 
 bool Outbox::Settle(int to, Peer& peer) {
-  bool moved = false;
+  bool moved = false, slow = false;
+  const bool buffers = comm_.Buffers(to);
   for (auto it = peer.flights.begin(); it != peer.flights.end();) {
     if (!comm_.Test(*it->request)) {
       ++it;
@@ -94,12 +96,18 @@ bool Outbox::Settle(int to, Peer& peer) {
     }
     moved = true;
     peer.in_flight -= it->bytes;
-    if (std::chrono::steady_clock::now() - it->start > kLongFlight)
-      peer.window = std::max(peer.window / 2, kLeastInFlight);
+    if (std::chrono::steady_clock::now() - it->start >
+        (buffers ? kLongWait : kLongFlight)) {
+      slow = true;
+      peer.window /= 2;
+      if (peer.window < kLeastInFlight) peer.window = buffers ? 1 : kLeastInFlight;
+    }
     const auto senders = std::move(it->senders);
     it = peer.flights.erase(it);
     for (const auto& [sender, entry] : senders) sender->OnSent(to, entry);
   }
+  if (!slow && peer.flights.empty() && !peer.queue.empty())  // it ran dry
+    peer.window = std::clamp(peer.window * 2, kLeastInFlight, kMostInFlight);
   return moved;
 }
 
@@ -107,11 +115,7 @@ bool Outbox::Step() {
   bool moved = false;
   for (size_t r = 0; r < peers_.size(); ++r) {
     Peer& peer = peers_[r];
-    if (!peer.flights.empty()) {
-      moved |= Settle(static_cast<int>(r), peer);
-      if (peer.flights.empty() && !peer.queue.empty())  // it ran dry
-        peer.window = std::min(peer.window * 2, kMostInFlight);
-    }
+    if (!peer.flights.empty()) moved |= Settle(static_cast<int>(r), peer);
     while (!peer.queue.empty() && peer.in_flight < peer.window) {
       SendPacket(static_cast<int>(r), peer);
       moved = true;

@@ -71,6 +71,9 @@ class Communicator {
   // something has come. Ranks share cores: who polls in vain must rest.
   virtual void Idle(std::chrono::microseconds most) = 0;
   virtual void Wake() = 0;
+  // Whether a message to that rank is done as soon as the system has taken it, which
+  // has more of them waiting than the link needs.
+  virtual bool Buffers(int /*to*/) const { return false; }
   // Whether Idle always returns when something has come.
   virtual bool Tells() const { return false; }
 

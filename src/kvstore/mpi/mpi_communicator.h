@@ -47,6 +47,7 @@ class MpiCommunicator final : public Communicator {
   bool Test(Request& request, size_t* received) override;
   void Idle(std::chrono::microseconds most) override;
   void Wake() override;
+  bool Buffers(int to) const override { return wires_ && wires_->Buffers(to); }
   bool Tells() const override { return wires_ != nullptr; }
   std::string fault() const override { return heartbeats_->fault(); }
   void Abort(const std::string& text) override;

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 
@@ -31,7 +32,13 @@ constexpr int kSendBuffer = 256 << 10;
 constexpr size_t kMostRead = 4 << 20;
 constexpr int kMostParts = 32;
 // Rest after something has come: more will, and each awakening interrupts computing.
-constexpr long kPauseNs = 100'000;
+constexpr std::chrono::microseconds kPause{100};
+// Rests grow to this while long messages pass slowly, so that fewer carry as much:
+// until one carries so many bytes.
+constexpr std::chrono::microseconds kLongPause{1000};
+constexpr int64_t kFairLoad = 192 << 10;
+// Of a connection that is in the middle of a long message.
+constexpr int64_t kLongRest = 64 << 10;
 // What ends a process is told by its heartbeats' connections within this time.
 constexpr std::chrono::seconds kNews{3};
 // A connection with nothing to say for so long is tried, in seconds.
@@ -184,20 +191,38 @@ void Wires::Idle(std::chrono::microseconds most) {
   for (const Peer& peer : peers_) {
     if (peer.waits) return;  // nothing more would be heard of it
   }
-  if (moved_) {
-    moved_ = false;
-    const timespec pause{0, kPauseNs};
-    nanosleep(&pause, nullptr);
-    return;  // what has come may have completed a request that was tested before
-  }
-  resting_ = true;
+  // What has come may have completed a request that was tested before, so a pause ends
+  // by itself.
+  const bool moved = moved_ > 0;
+  if (moved) ChoosePause();
+  pollfd all{moved ? wake_ : poll_, POLLIN, 0};
+  const auto rest = moved ? pause_ : most;
+  resting_ = !moved || pause_ > kPause;  // a short one is not worth an awakening
   if (!woken_.exchange(false)) {
-    pollfd all{poll_, POLLIN, 0};
-    const timespec time{most.count() / 1'000'000, most.count() % 1'000'000 * 1000};
+    const auto start = Clock::now();
+    const timespec time{rest.count() / 1'000'000, rest.count() % 1'000'000 * 1000};
     ppoll(&all, 1, &time, nullptr);
+    slept_ += Clock::now() - start;
   }
   resting_ = false;
   woken_ = false;
+}
+
+// As long as it takes to pass a fair load at the speed of the link.
+void Wires::ChoosePause() {
+  const auto now = Clock::now();
+  const auto taken = now - std::exchange(since_, now);
+  const auto slept = std::exchange(slept_, Clock::duration{0});
+  const auto load = static_cast<int64_t>(std::exchange(moved_, 0));
+  const bool flows =
+      load >= kLongRest || std::any_of(peers_.begin(), peers_.end(), [](const Peer& p) {
+        return p.left >= size_t{kLongRest} || (p.full && !p.out.empty());
+      });
+  if (!flows) pause_ = kPause;
+  if (!flows || slept < taken / 2) return;  // this thread is what takes the time
+  const auto fair =
+      std::chrono::duration_cast<std::chrono::microseconds>(taken * kFairLoad / load);
+  pause_ = std::clamp(fair, kPause, std::min(2 * pause_, kLongPause));
 }
 
 void Wires::Wake() {
@@ -298,7 +323,7 @@ void Wires::Write(Peer& peer) {
       if (errno != EAGAIN) return Close(peer, std::strerror(errno));
       return Watch(peer, true);
     }
-    moved_ = true;
+    moved_ += static_cast<size_t>(sent);
     peer.out_done += static_cast<size_t>(sent);
     while (!peer.out.empty()) {
       const Out& one = peer.out.front();
@@ -330,7 +355,7 @@ bool Wires::Read(Peer& peer) {
     Close(peer, "the connection was closed");
     return false;
   }
-  moved_ = true;
+  moved_ += static_cast<size_t>(got);
   size_t rest = static_cast<size_t>(got);
   const size_t room = peer.in.size() - peer.in_last + (direct ? peer.left : 0);
   if (direct) {
@@ -474,7 +499,7 @@ void Wires::Borrow(Peer& peer, const Header& header, Wire& into) {
   }
   into.bytes = header.bytes;
   into.done = true;
-  moved_ = true;
+  moved_ += std::max<size_t>(header.bytes, 1);
   Header taken;
   taken.kind = Header::kTaken;
   taken.tag = header.number;

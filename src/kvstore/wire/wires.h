@@ -55,6 +55,7 @@ class Wires {
   Communicator::RequestPtr Receive(int from, int tag, void* data, size_t bytes);
   std::optional<Communicator::Arrival> Probe(int tag);
   bool Test(Communicator::Request& request, size_t* received);
+  bool Buffers(int to) const { return peers_[static_cast<size_t>(to)].pid == 0; }
   void Idle(std::chrono::microseconds most);
   void Wake();
   // What was given out without being waited for.
@@ -65,6 +66,7 @@ class Wires {
   void CloseLinks();
 
  private:
+  using Clock = std::chrono::steady_clock;
   struct Header {
     static constexpr uint32_t kMagic = 0x77697265;
     enum Kind : uint32_t { kHere = 1, kLent = 2, kTaken = 3 };
@@ -127,6 +129,7 @@ class Wires {
   void Watch(Peer& peer, bool out);
   void Close(Peer& peer, const char* why);
   void CheckClosed() const;
+  void ChoosePause();
   void Take(Peer& peer, const Header& header);
   void Fill(Wire& wire, const Early& early);
   Wire* TakeWanted(Peer& peer, uint32_t tag);
@@ -138,7 +141,10 @@ class Wires {
   bool some_closed_ = false;
   int poll_ = -1, wake_ = -1;
   uint64_t looks_ = 0, probed_ = 0;
-  bool moved_ = false;  // since the last rest
+  size_t moved_ = 0;          // bytes since the last rest
+  Clock::time_point since_;   // the last pause began
+  Clock::duration slept_{0};  // since then
+  std::chrono::microseconds pause_{100};
   std::atomic<bool> woken_{false}, resting_{false};
 };
 
