@@ -109,6 +109,7 @@ void BindRowStore(nb::module_& m) {
       .def("is_dense", &RowStore::IsDense)
       .def("push", &RowStore::Push)
       .def("refuse", &RowStore::Refuse)
+      .def("set_staleness", &RowStore::SetStaleness)
       .def("pull", &RowStore::Pull)
       .def("pull_rows",
            [](RowStore& s, const Key& key, const NDArray& ids, const NDArray& out,

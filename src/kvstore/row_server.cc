@@ -288,14 +288,18 @@ void RowServer::OnPush(int from, uint32_t slot, NDArray codes) {
       break;
     }
     case RowHead::kUpdate:
-      return InTurn([self = shared_from_this(), from, number, codes] {
-        try {
-          self->Apply(from, number, codes);
-        } catch (const std::exception& error) {
-          self->exchange_.RefusePush(from, self->first_slot_ + 2 * number,
-                                     error.what());
-        }
-      });
+      // None of the rows may be this rank's: it only counts then.
+      if (head.count != 0 || codes.nbytes() != sizeof(head)) {
+        InTurn([self = shared_from_this(), from, number, codes] {
+          try {
+            self->Apply(from, number, codes);
+          } catch (const std::exception& error) {
+            self->exchange_.RefusePush(from, self->first_slot_ + 2 * number,
+                                       error.what());
+          }
+        });
+      }
+      return Count([&] { clocks_.Pushed(from, number); });
     default:
       Fail(ErrorKind::kIo, "rank ", from, " sent rows of an unknown kind");
   }
@@ -314,12 +318,55 @@ void RowServer::OnPull(int from, uint32_t slot, uint32_t round) {
     asked = std::move(found->second);
     served.asked.erase(found);
     asked.round = round;
-    if (served.rounds < asked.rounds) {
+    if (!MayAnswer(number, served, asked)) {
       served.waiting.push_back(std::move(asked));
       return;
     }
   }
   AnswerInTurn(number, std::move(asked));
+}
+
+bool RowServer::MayAnswer(uint32_t number, const Served& served,
+                          const Asked& asked) const {
+  return asked.rounds <= served.rounds && !clocks_.Ahead(asked.from, number);
+}
+
+RowServer::Ready RowServer::TakeReady() {
+  Ready ready;
+  for (auto& [number, served] : served_) {
+    std::vector<Asked> waiting;
+    for (Asked& asked : served.waiting) {
+      if (MayAnswer(number, served, asked)) {
+        ready.emplace_back(number, std::move(asked));
+      } else {
+        waiting.push_back(std::move(asked));
+      }
+    }
+    served.waiting = std::move(waiting);
+  }
+  return ready;
+}
+
+// Counts something, and answers who has waited for it.
+template <typename F>
+void RowServer::Count(F count) {
+  Ready ready;
+  {
+    const std::lock_guard lock(mutex_);
+    count();
+    ready = TakeReady();
+  }
+  for (auto& [number, asked] : ready) AnswerInTurn(number, std::move(asked));
+}
+
+void RowServer::SetStaleness(int64_t bound) {
+  Count([&] { clocks_.SetBound(bound); });
+}
+void RowServer::OnRest(int from) {
+  Count([&] { clocks_.Rests(from); });
+}
+void RowServer::OnLeaving() {
+  Count([&] { clocks_.Leaves(exchange_.rank()); });
 }
 
 void RowServer::InTurn(std::function<void()> f) {
@@ -407,20 +454,12 @@ void RowServer::SetUpdater(std::shared_ptr<StoreUpdater> updater) {
 
 void RowServer::Offer(uint32_t number, Part part, uint32_t rounds,
                       const std::string& why) {
-  std::vector<Asked> ready;
-  {
-    const std::lock_guard lock(mutex_);
+  Count([&] {
     Served& served = served_[number];
     served.part = std::move(part);
     served.rounds = rounds;
     served.failure = why;
-    std::vector<Asked> waiting;
-    for (Asked& asked : served.waiting) {
-      (asked.rounds <= rounds ? ready : waiting).push_back(std::move(asked));
-    }
-    served.waiting = std::move(waiting);
-  }
-  for (Asked& asked : ready) AnswerInTurn(number, std::move(asked));
+  });
 }
 
 void RowServer::ThrowRefusal() {
@@ -454,6 +493,7 @@ void RowServer::OnLeft(int from) {
     changed_.notify_all();
   }
   Finish(std::move(over));
+  Count([&] { clocks_.Leaves(from); });
 }
 
 void RowServer::OnFault(const std::string& why) {

@@ -15,6 +15,7 @@
 
 #include "engine/engine.h"
 #include "kvstore/exchange.h"
+#include "kvstore/push_clocks.h"
 #include "kvstore/row_message.h"
 #include "kvstore/transfer.h"
 #include "kvstore/updater.h"
@@ -51,12 +52,15 @@ class RowServer final : public RequestServer,
       : exchange_(exchange),
         first_slot_(first_slot),
         turns_(static_cast<size_t>(exchange.size())),
-        left_(static_cast<size_t>(exchange.size()), false) {}
+        left_(static_cast<size_t>(exchange.size()), false),
+        clocks_(exchange.size()) {}
 
   void SetUpdater(std::shared_ptr<StoreUpdater> updater);
   // The part as it is after so many rounds; with a text, what went wrong in the last.
   // Pulls that waited for it are answered.
   void Offer(uint32_t number, Part part, uint32_t rounds, const std::string& why = "");
+  // Of pushes that are applied at once; see Store::SetStaleness.
+  void SetStaleness(int64_t bound);
   // Throws what an owner could not do with an update of this rank.
   void ThrowRefusal();
 
@@ -75,7 +79,9 @@ class RowServer final : public RequestServer,
   void OnPush(int from, uint32_t slot, NDArray codes) override;
   void OnPull(int from, uint32_t slot, uint32_t round) override;
   void OnRefused(uint32_t slot, const std::string& why) override;
+  void OnRest(int from) override;
   void OnLeft(int from) override;
+  void OnLeaving() override;
   void OnFault(const std::string& why) override;
 
  private:
@@ -111,6 +117,12 @@ class RowServer final : public RequestServer,
   void Apply(int from, uint32_t number, const NDArray& codes);
   void Answer(uint32_t number, const Asked& asked);
   void AnswerInTurn(uint32_t number, Asked asked);
+  // Pulls that have waited and need not any more, by key; with mutex_.
+  using Ready = std::vector<std::pair<uint32_t, Asked>>;
+  bool MayAnswer(uint32_t number, const Served& served, const Asked& asked) const;
+  Ready TakeReady();
+  template <typename F>
+  void Count(F count);
   void Begin(Arrival* arrival);
   void Finish(std::vector<Arrival*> over);
   RowIds IdsOf(int from, const NDArray& codes, const RowHead& head) const;
@@ -125,6 +137,7 @@ class RowServer final : public RequestServer,
   std::map<MailId, Mail> mails_;
   std::vector<std::map<uint32_t, Turn>> turns_;  // of ranks, from the own one on
   std::vector<bool> left_;
+  PushClocks clocks_;
   std::string fault_;
   std::shared_ptr<StoreUpdater> updater_;
   std::string refusal_;

@@ -181,6 +181,13 @@ void RowStore::SetUpdater(std::shared_ptr<StoreUpdater> updater, bool by_rows) {
   }
 }
 
+void RowStore::SetStaleness(int64_t bound) {
+  if (consistency_ == Consistency::kSequential) return;  // the store says so
+  bounded_ = bound >= 0;
+  if (bounded_) exchange_.Bound(first_slot_);
+  server_->SetStaleness(bound);
+}
+
 // ---------------------------------------------------------------- pushes
 
 void RowStore::Push(const Key& key, const NDArray& value, bool only_rows,

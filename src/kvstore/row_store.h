@@ -52,6 +52,9 @@ class RowStore {
   // Everything, into an array of any storage.
   void Pull(const Key& key, const NDArray& out, int priority);
 
+  // Of eventual consistency, as Store::SetStaleness; a barrier must follow.
+  void SetStaleness(int64_t bound);
+
   // Collective where keys have begun. by_rows: a row of the result depends on the same
   // row of the inputs only, so that owners may update their rows alone; else one rank
   // owns all rows of a key.
@@ -113,6 +116,7 @@ class RowStore {
   uint32_t turns_ = 0;  // rounds of all keys
   std::shared_ptr<StoreUpdater> updater_;
   bool by_rows_ = true;
+  bool bounded_ = false;  // owners count pushes, also those without rows of theirs
 };
 
 }  // namespace plait

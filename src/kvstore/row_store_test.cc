@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
 #include <random>
+#include <thread>
 
 #include "kvstore/array_work.h"
 #include "kvstore/testing.h"
@@ -260,16 +262,77 @@ TEST(RowStore, DenseKeysThatBeginInAnotherOrderAreAnErrorOnAllRanks) {
   });
 }
 
+class RowAdder final : public StoreUpdater {
+  void Update(std::span<const Key>, std::span<const NDArray> pushed,
+              std::span<const NDArray> stored) override {
+    AssignSparse(AddSparse(pushed[0], stored[0]), stored[0]);
+  }
+};
+
+// Whoever owns the rows that are pushed, or that are pulled, and if none are pushed.
+TEST(RowStore, AtOnceAFastRankWaitsAtTheBound) {
+  constexpr int kSteps = 8;
+  for (const int64_t bound : {0, 2}) {
+    std::vector<std::atomic<int>> begun(3);
+    std::atomic<int> ahead{0};
+    InRanks(3, [&](Exchange& exchange) {
+      RowStore store(exchange, Consistency::kEventual);
+      store.SetUpdater(std::make_shared<RowAdder>(), true);
+      const Key key(std::string("w"));
+      store.Init(key, RowSparse({}));
+      store.SetStaleness(bound);
+      exchange.Barrier();
+      const int rank = exchange.rank();
+      for (int i = 1; i <= kSteps; ++i) {
+        // The slowest of all does nothing before the others are at their bound.
+        while (rank == 0 && i == 1 && ahead < 2) std::this_thread::yield();
+        begun[static_cast<size_t>(rank)] = i;
+        const bool none = rank == 2 && i % 2 == 0;
+        store.Push(key, none ? RowSparse({}) : RowSparse({{rank, 1}}), true, 0);
+        if (i == bound + 1 && rank != 0) ++ahead;
+        ValuesOf(PullRows(store, key, {i % 2 == 0 ? 1 : kRows - 1}));
+        for (const auto& other : begun) EXPECT_GE(other + bound, i);
+      }
+      exchange.Barrier();
+      for (int r = 0; r < 3; ++r) ValuesOf(PullRows(store, key, {r}));
+      exchange.Barrier();
+      EXPECT_EQ(ValuesOf(PullRows(store, key, {0, 1, 2})),
+                Dense({{0, kSteps}, {1, kSteps}, {2, kSteps / 2}}));
+      store.SetStaleness(-1);
+      exchange.Barrier();
+      for (int i = 0; rank == 0 && i < 20; ++i) {
+        store.Push(key, RowSparse({{0, 1}}), true, 0);
+        ValuesOf(PullRows(store, key, {0}));
+      }
+      exchange.Barrier();
+    });
+  }
+}
+
+// Ranks that push less often, wait elsewhere or end hold nobody up.
+TEST(RowStore, AtOnceWhoWaitsOrEndsHoldsNobodyUp) {
+  InRanks(3, [](Exchange& exchange) {
+    RowStore store(exchange, Consistency::kEventual);
+    store.SetUpdater(std::make_shared<RowAdder>(), true);
+    const Key key(std::string("w"));
+    store.Init(key, RowSparse({}));
+    store.SetStaleness(1);
+    exchange.Barrier();
+    for (int round = 0; round < 3; ++round) {
+      for (int i = 0; i < 3 + 4 * exchange.rank(); ++i) {
+        store.Push(key, RowSparse({{9, 1}}), true, 0);
+        ValuesOf(PullRows(store, key, {9, 20}));
+      }
+      if (round == 2 && exchange.rank() == 0) return;  // its program ends
+      if (round < 2) exchange.Barrier();
+    }
+  });
+}
+
 TEST(RowStore, AtOnceEachPushIsAppliedOnce) {
   InRanks(3, [](Exchange& exchange) {
     RowStore store(exchange, Consistency::kEventual);
-    class Adder final : public StoreUpdater {
-      void Update(std::span<const Key>, std::span<const NDArray> pushed,
-                  std::span<const NDArray> stored) override {
-        AssignSparse(AddSparse(pushed[0], stored[0]), stored[0]);
-      }
-    };
-    store.SetUpdater(std::make_shared<Adder>(), true);
+    store.SetUpdater(std::make_shared<RowAdder>(), true);
     const Key key(std::string("w"));
     store.Init(key, RowSparse({}));
     for (int i = 0; i < 20; ++i) {

@@ -218,30 +218,41 @@ void RowStore::PushAtOnce(Entry& entry, const SparseParts& value, int priority) 
         "was expected before");
   server_->ThrowRefusal();
   const RowIds ids = Integers(value.indices);
-  if (ids.empty()) return;
+  if (ids.empty() && !bounded_) return;
+  if (ids.empty()) {
+    Cuts none;
+    for (const Ranges::Part& part : entry.owners.parts) {
+      none.push_back({0, part.size() == 0 ? -1 : 0});
+    }
+    return SendIds(entry, {RowHead::kUpdate}, ids, none, priority);
+  }
   const NDArray& values = value.data;
   const int64_t row = values.nbytes() / static_cast<int64_t>(ids.size());
   const Cuts cuts = CutByOwner(entry, ids);
   Cuts bytes;
   int64_t all = 0;
-  for (const Ranges::Part& cut : cuts) {
-    const int64_t n = cut.size() == 0 ? 0 : kHead + cut.size() * (kIdBytes + row);
+  for (size_t r = 0; r < cuts.size(); ++r) {
+    const bool told =
+        cuts[r].size() > 0 || (bounded_ && entry.owners.parts[r].size() > 0);
+    const int64_t n = told ? kHead + cuts[r].size() * (kIdBytes + row) : 0;
     bytes.push_back({all, all + n});
     all += n;
   }
   const NDArray codes = Bytes(all);
   values.chunk();
-  PushWork("kvstore_pack_rows", {&values, 1}, {&codes, 1}, priority,
-           [cuts, ids, row, from = values.data<char>(), at = codes.data<char>()] {
-             char* to = at;
-             for (const Ranges::Part& cut : cuts) {
-               if (cut.size() == 0) continue;
-               const RowHead head{RowHead::kUpdate, 0, cut.size()};
-               to = Put(to, &head, kHead);
-               to = Put(to, ids.data() + cut.first, cut.size() * kIdBytes);
-               to = Put(to, from + cut.first * row, cut.size() * row);
-             }
-           });
+  PushWork(
+      "kvstore_pack_rows", {&values, 1}, {&codes, 1}, priority,
+      [cuts, bytes, ids, row, from = values.data<char>(), at = codes.data<char>()] {
+        char* to = at;
+        for (size_t r = 0; r < cuts.size(); ++r) {
+          const Ranges::Part& cut = cuts[r];
+          if (bytes[r].size() == 0) continue;
+          const RowHead head{RowHead::kUpdate, 0, cut.size()};
+          to = Put(to, &head, kHead);
+          to = Put(to, ids.data() + cut.first, cut.size() * kIdBytes);
+          to = Put(to, from + cut.first * row, cut.size() * row);
+        }
+      });
   Send(entry, false, codes, bytes, priority);
 }
 

@@ -266,6 +266,21 @@ def asynchronous():
         for rank in range(SIZE):
             expected[[rank, 17, 39]] -= 5
         nothing_but(out, expected)
+        # Not further ahead than the bound, though each pushes rows of one owner only.
+        store._barrier()
+        store.set_staleness(1)
+        value[:] = 0
+        value[17] = 1
+        grad = nd.array(value).tostype("row_sparse")
+        for i in range(6):
+            store.push("w", grad)
+            if sparse_key:
+                out = pulled(store, "w", [17], (40, 5))
+            else:
+                store.pull("w", out := nd.zeros((40, 5)))
+            least = i + 1 + (SIZE - 1) * i
+            assert (out.asnumpy()[17] <= 1 - 5 * SIZE - least).all(), (i, least)
+        store._barrier()
 
 
 def wrong():

@@ -263,7 +263,9 @@ class KVStore(KVStoreBase):
                 "KVStore.set_staleness: got %r; expected a number from 0, or None"
                 % (bound,)
             )
-        self._store.set_staleness(-1 if bound is None else int(bound))
+        bound = -1 if bound is None else int(bound)
+        self._sparse.set_staleness(bound)
+        self._store.set_staleness(bound)  # ends when all ranks have come here
 
     def is_capable(self, capability):
         return capability_of(capability) == KVStoreBase.OPTIMIZER

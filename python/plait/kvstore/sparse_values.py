@@ -73,6 +73,9 @@ class SparseValues:
     def set_updater(self, update, by_rows):
         """Updaters come with each push."""
 
+    def set_staleness(self, bound):
+        """Devices are in step."""
+
 
 def _pushed(key, stored, arrays, updater):
     merged = arrays[0].copy() if len(arrays) == 1 else total(arrays)
@@ -147,3 +150,7 @@ class SharedRows:
     def set_updater(self, update, by_rows):
         """The one of all keys."""
         self._rows.set_updater(update, by_rows)
+
+    def set_staleness(self, bound):
+        """Of pushes that owners apply at once; -1: none."""
+        self._rows.set_staleness(bound)
