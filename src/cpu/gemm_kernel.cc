@@ -20,11 +20,16 @@ HWY_BEFORE_NAMESPACE();
 namespace plait::cpu::kernel {
 namespace HWY_NAMESPACE {
 
-// A panel of B (kMaxK x columns) stays in L1, a block of A (kMaxRows x kMaxK) in L2.
-constexpr int64_t kMaxK = 256;
-constexpr int64_t kMaxRows = 120;
+// A panel of B has all of k, if that is not too long, as it comes from the second-level
+// cache fast enough; so C is touched once. A block of A stays in that cache too.
 template <typename T>
-constexpr int64_t kMaxColumns = 4096 / sizeof(T);
+constexpr int64_t kMaxK = 4096 / sizeof(T);
+// Of a block of A, and of B's copies.
+constexpr int64_t kBlockBytes = 400 << 10, kChunkBytes = 8 << 20;
+// Up to so many rows B is read in place, as copying it would take too long.
+constexpr int64_t kRowsInPlace = 8 * kTileRows;
+// Up to so short sums C is written row by row, as writing it takes longest.
+constexpr int64_t kShortK = 128;
 
 template <typename T>
 Operand<T> RowsOfA(const GemmProblem<T>& p) {
@@ -142,76 +147,126 @@ void Small(const GemmProblem<T>& p) {
   }
 }
 
+// Calls pack(panel, first place of k, places) for all panels of an operand, in the
+// order in which memory has it.
+template <typename T, class F>
+void PackPanels(const Operand<T>& x, int64_t count, int64_t k, F&& pack) {
+  constexpr int64_t kPlaces = 16;
+  const int64_t step = x.row == 1 ? kPlaces : std::max<int64_t>(k, 1);
+  for (int64_t q = 0; q < k; q += step)
+    for (int64_t i = 0; i < count; ++i) pack(i, q, std::min(step, k - q));
+}
+
 // The general case, serially.
 template <typename T>
 class Block {
  public:
-  explicit Block(const GemmProblem<T>& p) : p_(p) {
-    const int64_t k = std::min(p.k, kMaxK);
-    a_size_ = std::min(p.m, kMaxRows) * k;
-    b_size_ = (std::min(p.n, kMaxColumns<T>) + kTileColumns<T>)*k;
+  explicit Block(const GemmProblem<T>& p)
+      : p_(p),
+        pieces_(std::max<int64_t>(1, CeilDiv(p.k, kMaxK<T>))),
+        copies_b_(p.trans_b || !kSafeMasks || p.m > kRowsInPlace),
+        rows_first_(p.k <= kShortK) {
+    const int64_t k = std::max<int64_t>(1, CeilDiv(p.k, pieces_));
+    const int64_t row = k * static_cast<int64_t>(sizeof(T));
+    max_rows_ = std::clamp<int64_t>(kBlockBytes / row / kTileRows, 1, 20) * kTileRows;
+    chunk_ = (rows_first_ ? kBlockBytes : kChunkBytes) / (row * pieces_);
+    chunk_ = std::max<int64_t>(chunk_ / kTileColumns<T>, 8) * kTileColumns<T>;
+    chunk_ = std::min(chunk_, CeilDiv(p.n, kTileColumns<T>) * kTileColumns<T>);
+    a_size_ = p.trans_a ? std::min(p.m, max_rows_) * k : 0;
+    b_size_ = copies_b_ ? chunk_ * p.k : 0;
   }
   void Run() {
     const Scratch scratch(Scratch::Bytes<T>(a_size_ + b_size_));
     b_packed_ = scratch.As<T>();
     a_packed_ = b_packed_ + b_size_;
-    const int64_t pieces = std::max<int64_t>(1, CeilDiv(p_.k, kMaxK));
-    for (int64_t piece = 0; piece < pieces; ++piece) {
-      const int64_t q0 = p_.k * piece / pieces, q1 = p_.k * (piece + 1) / pieces;
-      for (int64_t j = 0; j < p_.n; j += kMaxColumns<T>) {
-        const int64_t n = std::min(kMaxColumns<T>, p_.n - j);
-        PackB(q0, q1, j, n);
-        for (int64_t i = 0; i < p_.m; i += kMaxRows) {
-          Rows(q0, q1, i, std::min(kMaxRows, p_.m - i), j, n);
-        }
+    // Blocks of nearly equal rows, as a tile of few rows is slow.
+    const int64_t blocks = CeilDiv(p_.m, max_rows_);
+    for (int64_t j = 0; j < p_.n; j += chunk_) {
+      const int64_t n = std::min(chunk_, p_.n - j);
+      for (int64_t piece = 0; copies_b_ && piece < pieces_; ++piece) PackB(piece, j, n);
+      for (int64_t block = 0; block < blocks; ++block) {
+        const int64_t i = p_.m * block / blocks, end = p_.m * (block + 1) / blocks;
+        for (int64_t piece = 0; piece < pieces_; ++piece) Rows(piece, i, end - i, j, n);
       }
     }
   }
 
  private:
-  // Rows of A that lie contiguous are read in place, unless they fall on the same lines
-  // of L1 or the work on them is large enough to pay for a copy.
-  bool PacksA() const {
-    return p_.trans_a || (p_.lda * sizeof(T) % 1024 == 0 && p_.n > 64);
+  // The first place of a piece of k.
+  int64_t Begin(int64_t piece) const { return p_.k * piece / pieces_; }
+  int64_t Length(int64_t piece) const { return Begin(piece + 1) - Begin(piece); }
+
+  void PackB(int64_t piece, int64_t j0, int64_t n) {
+    const Operand<T> b = ColumnsOfB(p_).From(j0, Begin(piece));
+    const int64_t k = Length(piece);
+    T* to = b_packed_ + chunk_ * Begin(piece);
+    PackPanels(b, CeilDiv(n, kTileColumns<T>), k,
+               [&](int64_t i, int64_t q, int64_t places) {
+                 const ColumnPanel<T> panel(n, i * kTileColumns<T>);
+                 Pack(b.From(i * kTileColumns<T>, q), panel.columns, places,
+                      panel.width, to + i * kTileColumns<T> * k + q * panel.width);
+               });
   }
-  void PackB(int64_t q0, int64_t q1, int64_t j0, int64_t n) {
-    const Operand<T> b = ColumnsOfB(p_);
-    T* to = b_packed_;
-    for (int64_t j = 0; j < n; j += kTileColumns<T>) {
-      const ColumnPanel<T> panel(n, j);
-      Pack(b.From(j0 + j, q0), panel.columns, q1 - q0, panel.width, to);
-      to += panel.width * (q1 - q0);
-    }
-  }
-  void Rows(int64_t q0, int64_t q1, int64_t i0, int64_t m, int64_t j0, int64_t n) {
+
+  // Rows [i0, i0 + m) and columns [j0, j0 + n) of C, for a piece of k.
+  void Rows(int64_t piece, int64_t i0, int64_t m, int64_t j0, int64_t n) {
     const Operand<T> a = RowsOfA(p_);
     const RowPanels rows(m);
-    const int64_t k = q1 - q0;
-    const bool pack = PacksA();
-    for (int64_t i = 0; pack && i < rows.count; ++i) {
-      Pack(a.From(i0 + rows.First(i), q0), rows.Rows(i), k, rows.Rows(i),
-           a_packed_ + rows.First(i) * k);
-    }
-    const T* b = b_packed_;
-    for (int64_t j = 0; j < n; j += kTileColumns<T>) {
-      const ColumnPanel<T> panel(n, j);
-      for (int64_t i = 0; i < rows.count; ++i) {
-        const int64_t first = i0 + rows.First(i);
-        const TileStore<T> store = StoreOf(p_, first, j0 + j, q0 == 0, q1 == p_.k);
-        if (pack) {
-          FindPackedTile<T>(rows.Rows(i), panel.vecs)(k, a_packed_ + rows.First(i) * k,
-                                                      b, panel.columns, store);
-        } else {
-          FindDirectTile<T>(rows.Rows(i), panel.vecs)(
-              k, a.At(first, q0), a.row, a.k, b, panel.width, panel.columns, store);
-        }
-      }
-      b += panel.width * k;
+    const int64_t q = Begin(piece), k = Length(piece);
+    if (p_.trans_a)
+      PackPanels(a, rows.count, k, [&](int64_t i, int64_t at, int64_t places) {
+        const int64_t first = rows.First(i), width = rows.Rows(i);
+        Pack(a.From(i0 + first, q + at), width, places, width,
+             a_packed_ + first * k + at * width);
+      });
+    const int64_t columns = CeilDiv(n, kTileColumns<T>);
+    if (rows_first_) {
+      for (int64_t i = 0; i < rows.count; ++i)
+        for (int64_t s = 0; s < columns; ++s) Tile(piece, rows, i, i0, n, s, j0);
+    } else {
+      for (int64_t s = 0; s < columns; ++s)
+        for (int64_t i = 0; i < rows.count; ++i) Tile(piece, rows, i, i0, n, s, j0);
     }
   }
 
+  // Panel i of the rows from i0 on, panel s of the n columns from j0 on.
+  void Tile(int64_t piece, const RowPanels& rows, int64_t i, int64_t i0, int64_t n,
+            int64_t s, int64_t j0) {
+    const int64_t q = Begin(piece), k = Length(piece), j = s * kTileColumns<T>;
+    const ColumnPanel<T> panel(n, j);
+    const int64_t first = rows.First(i);
+    TileStore<T> store =
+        StoreOf(p_, i0 + first, j0 + j, piece == 0, piece + 1 == pieces_);
+    const T* b;
+    int64_t b_row = panel.width;
+    if (copies_b_) {
+      // Each tile asks for its share of the next panel.
+      b = b_packed_ + chunk_ * q + j * k;
+      store.next = b + panel.width * k + i * CeilDiv(panel.width * k, rows.count);
+    } else {
+      b = p_.b + q * p_.ldb + j0 + j;
+      b_row = p_.ldb;
+      store.next = b + kTileColumns<T> + i % kTileVecs * kLanes<T>;
+      store.next_step = p_.ldb;
+    }
+    if (p_.trans_a) {
+      if (b_row == panel.width) {
+        return FindPackedTile<T>(rows.Rows(i), panel.vecs)(k, a_packed_ + first * k, b,
+                                                           panel.columns, store);
+      }
+      const int64_t width = rows.Rows(i);
+      return FindDirectTile<T>(rows.Rows(i), panel.vecs)(
+          k, a_packed_ + first * k, 1, width, b, b_row, panel.columns, store);
+    }
+    // Rows of A that lie contiguous are read in place.
+    FindDirectTile<T>(rows.Rows(i), panel.vecs)(
+        k, p_.a + (i0 + first) * p_.lda + q, p_.lda, 1, b, b_row, panel.columns, store);
+  }
+
   const GemmProblem<T>& p_;
-  int64_t a_size_ = 0, b_size_ = 0;
+  const int64_t pieces_;
+  const bool copies_b_, rows_first_;
+  int64_t max_rows_, chunk_, a_size_, b_size_;
   T* a_packed_ = nullptr;
   T* b_packed_ = nullptr;
 };
@@ -222,7 +277,7 @@ void Serial(const GemmProblem<T>& p) {
   const double work = static_cast<double>(p.m) * p.n * p.k;
   // A matrix B that is used once, or that the caches hold as it is, is not packed.
   const bool in_place =
-      !p.trans_b && kSafeMasks && p.k * p.n * int64_t{sizeof(T)} <= (128 << 10);
+      !p.trans_b && kSafeMasks && p.k * p.n * int64_t{sizeof(T)} <= (256 << 10);
   if (in_place || work <= 1 << 15 || p.m <= kTileRows || IsInnerProducts(p)) {
     Small(p);
   } else {
@@ -231,15 +286,18 @@ void Serial(const GemmProblem<T>& p) {
 }
 
 // How many threads cut the rows and the columns of C, each into nearly equal parts of
-// whole tiles. The least traffic: blocks as square as may be.
+// whole tiles, so that the least is copied.
 struct Grid {
-  Grid(int64_t threads, int64_t units_m, int64_t units_n, int64_t tile_columns) {
+  // row_cost, column_cost: of bringing a row of A and a column of B into place, against
+  // an element of C.
+  Grid(int64_t threads, int64_t units_m, int64_t units_n, int64_t tile_columns,
+       double row_cost, double column_cost) {
     double least = 0;
     for (int64_t tm = 1; tm <= std::min(threads, units_m); ++tm) {
       const int64_t tn = std::min(threads / tm, units_n);
       const double m = static_cast<double>(CeilDiv(units_m, tm) * kTileRows);
       const double n = static_cast<double>(CeilDiv(units_n, tn) * tile_columns);
-      const double cost = m * n + 16 * (m + n);
+      const double cost = m * n + row_cost * m + column_cost * n;
       if (tm == 1 || cost < least) {
         least = cost;
         rows = tm;
@@ -260,7 +318,7 @@ void Own(const GemmProblem<T>& p) {
       std::min<int64_t>(ComputeThreads(), static_cast<int64_t>(work / 1e6));
   constexpr int64_t kN = kTileColumns<T>;
   const int64_t units_m = CeilDiv(p.m, kTileRows), units_n = CeilDiv(p.n, kN);
-  const Grid grid(threads, units_m, units_n, kN);
+  const Grid grid(threads, units_m, units_n, kN, p.trans_a ? 16 : 4, 16);
   const Operand<T> a = RowsOfA(p), b = ColumnsOfB(p);
   ParallelFor(grid.rows * grid.columns, 1, [&](int64_t first, int64_t last) {
     for (int64_t t = first; t < last; ++t) {

@@ -189,6 +189,33 @@ TEST(Gemm, EqualsThePlainLoopForLargeSizes) {
   }
 }
 
+// The own kernel, whatever Gemm would choose.
+template <typename T>
+void ExpectOwn(const Case& p, int threads) {
+  SCOPED_TRACE(testing::Message() << Name(kDTypeOf<T>) << " " << p.trans_a << p.trans_b
+                                  << " " << p.m << "x" << p.n << "x" << p.k);
+  const ScopedComputeThreads scope(threads);
+  const Matrices<T> x(p, 7);
+  std::vector<T> c = x.c;
+  OwnGemm(GemmProblem<T>{p.trans_a, p.trans_b, p.m, p.n, p.k, T(p.alpha), x.a.data(),
+                         x.lda, x.b.data(), x.ldb, T(p.beta), c.data(), x.ldc});
+  EXPECT_EQ(c, Expected(p, x));
+}
+
+TEST(Gemm, OwnKernelTakesLongSumsInPiecesFewRowsInPlaceAndShortSumsByRows) {
+  ForEachTarget([] {
+    for (const bool ta : {false, true}) {
+      for (const bool tb : {false, true}) {
+        ExpectOwn<float>({ta, tb, 101, 70, 1030, 1, 0, 3}, 2);
+        ExpectOwn<double>({ta, tb, 110, 40, 1030, -1, 1}, 1);
+        ExpectOwn<float>({ta, tb, 20, 130, 1100, 1, 1, 1}, 1);
+        ExpectOwn<float>({ta, tb, 210, 270, 20, -1, 0}, 2);
+        ExpectOwn<double>({ta, tb, 130, 300, 100, 0.5, 1, 5}, 1);
+      }
+    }
+  });
+}
+
 // What the portable build runs at every size, also where oneDNN is there.
 TEST(Gemm, AFewRowsTimesALargeTransposeEqualThePlainLoop) {
   for (const int64_t m : {1, 2, 3, 5, 16, 32}) {

@@ -116,11 +116,23 @@ struct StridedRows {
   }
 };
 
+// Asks for the lines of C that a tile writes, long before it writes them.
+template <int kRows, int kVecs, typename T>
+HWY_INLINE void PrefetchResult(const TileStore<T>& s) {
+#pragma GCC unroll 12
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 2
+    for (int j = 0; j < kVecs; ++j)
+      __builtin_prefetch(s.c + i * s.ldc + j * kLanes<T>, 1, 3);
+  }
+}
+
 // acc[i][j] = sum over k of A(i, k) * B(k, vector j); row k of B is at b + k * b_row.
-// kTail: only `last` lanes of the last vector of B may be read.
+// kTail: only `last` lanes of the last vector of B may be read. store: what to ask for.
 template <int kRows, int kVecs, bool kTail, typename T, class Rows>
 HWY_INLINE void Tile(int64_t k, Rows rows, const T* HWY_RESTRICT b, int64_t b_row,
-                     int64_t last, hn::Vec<TileTag<T>> (&acc)[kRows][kVecs]) {
+                     int64_t last, const TileStore<T>& store,
+                     hn::Vec<TileTag<T>> (&acc)[kRows][kVecs]) {
   const TileTag<T> d;
   using V = hn::Vec<TileTag<T>>;
 #pragma GCC unroll 12
@@ -129,7 +141,11 @@ HWY_INLINE void Tile(int64_t k, Rows rows, const T* HWY_RESTRICT b, int64_t b_ro
     for (int j = 0; j < kVecs; ++j) acc[i][j] = hn::Zero(d);
   }
   const auto mask = hn::FirstN(d, static_cast<size_t>(kTail ? last : 0));
-  for (; k > 0; --k) {
+  const T* next = store.next != nullptr ? store.next : b;
+  const int64_t step = store.next != nullptr ? store.next_step : 0;
+  PrefetchResult<kRows, kVecs>(store);
+  for (; k > 0; --k, next += step) {
+    __builtin_prefetch(next, 0, 2);
     V v[kVecs];
 #pragma GCC unroll 2
     for (int j = 0; j < kVecs; ++j) {
@@ -156,7 +172,7 @@ HWY_NOINLINE void PackedTile(int64_t k, const T* a, const T* b, int64_t columns,
                              const TileStore<T>& store) {
   hn::Vec<TileTag<T>> acc[kRows][kVecs];
   Tile<kRows, kVecs, false, T>(k, PackedRows<kRows, T>{a}, b, kVecs * kLanes<T>, 0,
-                               acc);
+                               store, acc);
   StoreTile<kRows, kVecs, T>(acc, columns, store);
 }
 
@@ -168,9 +184,9 @@ HWY_NOINLINE void DirectTile(int64_t k, const T* a, int64_t a_row, int64_t a_k,
   const StridedRows<kRows, T> rows(a, a_row, a_k);
   const int64_t last = columns - (kVecs - 1) * kLanes<T>;
   if (kSafeMasks && last != kLanes<T>) {
-    Tile<kRows, kVecs, true, T>(k, rows, b, b_row, last, acc);
+    Tile<kRows, kVecs, true, T>(k, rows, b, b_row, last, store, acc);
   } else {
-    Tile<kRows, kVecs, false, T>(k, rows, b, b_row, 0, acc);
+    Tile<kRows, kVecs, false, T>(k, rows, b, b_row, 0, store, acc);
   }
   StoreTile<kRows, kVecs, T>(acc, columns, store);
 }

@@ -45,6 +45,9 @@ struct TileStore {
   const T* bias = nullptr;  // one value a row, or none
   bool relu = false;
   const T* column_bias = nullptr;  // one value a column, or none; then no `bias`
+  // What a tile asks the second-level cache for meanwhile, a line for each k; or none.
+  const T* next = nullptr;
+  int64_t next_step = 64 / sizeof(T);
 };
 
 // A tile with A packed (the rows' values for one k side by side) and B packed for vecs
