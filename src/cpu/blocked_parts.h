@@ -3,9 +3,12 @@
 #ifndef PLAIT_CPU_BLOCKED_PARTS_H_
 #define PLAIT_CPU_BLOCKED_PARTS_H_
 
+#include <algorithm>
+
 #include "base/parallel.h"
 #include "cpu/blocked.h"
 #include "cpu/blocked_direct.h"
+#include "cpu/scratch.h"
 
 namespace plait::cpu {
 
@@ -36,6 +39,26 @@ inline void FinishAll(int64_t n, const ConvFinish& f, float* y) {
     }
   });
 }
+
+// n values that are added to y, in memory of their own where they are in y itself.
+template <typename T>
+class Apart {
+ public:
+  Apart(const T* other, const T* y, int64_t n)
+      : scratch_(other == y ? Scratch::Bytes<T>(n) : 0), data_(other) {
+    if (other != y) return;
+    T* to = scratch_.template As<T>();
+    ParallelFor(n, 1 << 15, [&](int64_t begin, int64_t end) {
+      std::copy(other + begin, other + end, to + begin);
+    });
+    data_ = to;
+  }
+  const T* data() const { return data_; }
+
+ private:
+  const Scratch scratch_;
+  const T* data_;
+};
 
 // to += from.
 inline void AddAll(int64_t n, const float* from, float* to) {

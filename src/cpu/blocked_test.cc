@@ -8,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+#include "cpu/blocked_conv.h"
 #include "cpu/blocked_direct.h"
 #include "cpu/blocked_for_test.h"
 #include "cpu/conv_cases_for_test.h"
@@ -62,6 +63,15 @@ void ExpectForward(const ConvProblem& p, Run&& run) {
           y);
       // Sums are up to 20 times larger than the bounds.
       ExpectNear(y.Plain(), bounded, 20 * kTolerance, "bounded y");
+      Blocked same = other;
+      run(b, x,
+          ConvFinish{.bias = b.bias.data(),
+                     .other = same.data(),
+                     .bounded = true,
+                     .low = -0.25,
+                     .high = 0.5},
+          same);
+      EXPECT_TRUE(same == y) << "where y is what is added";
     }
   });
 }
@@ -156,6 +166,26 @@ TEST(WindowConv, ReadsPlainImages) {
   }
   EXPECT_FALSE(HasWindowConv(Plain(1, 5, 9, 9, 8, 3), ConvPass::kForward, true));
   EXPECT_FALSE(HasWindowConv(Plain(1, 5, 9, 9, 8, 3), ConvPass::kBackwardData, false));
+}
+
+TEST(BlockedConv, AddsWhatYItselfHolds) {
+  for (const ConvProblem& p : {Plain(2, 33, 7, 8, 40, 3), Plain(3, 300, 6, 5, 33, 1),
+                               Plain(2, 20, 9, 8, 18, 1, 2)}) {
+    const Buffers<float> b(p);
+    for (const BlockedConv& how : BlockedConvWays(p, ConvPass::kForward)) {
+      if (how.plain_x) continue;
+      SCOPED_TRACE(NameOf(how.kind));
+      const Blocked x = BlockedX(p, b.x), other = BlockedY(p, b.dy);
+      Blocked y = other, same = other;
+      ConvFinish finish{.bias = b.bias.data(), .other = other.data()};
+      BlockedConvForward(p, how, x.data(), {b.weight.data(), nullptr}, finish,
+                         y.data());
+      finish.other = same.data();
+      BlockedConvForward(p, how, x.data(), {b.weight.data(), nullptr}, finish,
+                         same.data());
+      EXPECT_TRUE(same == y);
+    }
+  }
 }
 
 TEST(PixelConv, KeepsNanWhereItIs) {

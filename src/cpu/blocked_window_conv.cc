@@ -92,7 +92,8 @@ struct WindowTile {
   int64_t ahead;      // so many lines beside each tap
   float* y;
   int64_t y_row, y_block;
-  bool first, last;
+  const float* start;  // what the sums begin with, beside y, or null: zeros
+  bool last;
   bool two;  // blocks of y; else the second one is not there
   const ConvFinish* finish;
   int64_t channel, all_channels;
@@ -106,9 +107,10 @@ HWY_NOINLINE void Tile(const WindowTile& t) {
   V acc[kAll][2];
 #pragma GCC unroll 14
   for (int i = 0; i < kAll; ++i) {
-    const float* y = t.y + i / kColumns * t.y_row + i % kColumns * kBlock;
-    acc[i][0] = t.first ? hn::Zero(d) : hn::LoadU(d, y);
-    acc[i][1] = t.first || !t.two ? hn::Zero(d) : hn::LoadU(d, y + t.y_block);
+    const float* from = t.start + i / kColumns * t.y_row + i % kColumns * kBlock;
+    const bool none = t.start == nullptr;
+    acc[i][0] = none ? hn::Zero(d) : hn::LoadU(d, from);
+    acc[i][1] = none || !t.two ? hn::Zero(d) : hn::LoadU(d, from + t.y_block);
   }
   const float* HWY_RESTRICT w = t.w;
   const float* next = t.next;
@@ -209,9 +211,9 @@ void CopyRows(const WindowPlan& p, const float* x, int64_t first, int64_t n,
   }
 }
 
-// The tiles of `rows` rows of y.
-void Tiles(const WindowPlan& p, int64_t rows, const float* x, float* y, WindowTile t,
-           const ConvFinish& finish, int64_t lines) {
+// The tiles of `rows` rows of y, whose sums begin with `start` or with zeros.
+void Tiles(const WindowPlan& p, int64_t rows, const float* x, const float* start,
+           float* y, WindowTile t, const ConvFinish& finish, int64_t lines) {
   const int64_t most_rows = !p.image && p.wide <= kMost / 2 ? 2 : 1;
   const int64_t most = kMost / most_rows, across = (p.wide + most - 1) / most;
   const int64_t tiles = (rows + most_rows - 1) / most_rows * across;
@@ -225,6 +227,7 @@ void Tiles(const WindowPlan& p, int64_t rows, const float* x, float* y, WindowTi
       const int64_t a = p.wide * i / across, n = p.wide * (i + 1) / across - a;
       t.x = x + r * t.x_row + a * p.pixel;
       t.y = y + r * t.y_row + a * kBlock;
+      t.start = start == nullptr ? nullptr : start + (t.y - y);
       if (finish.other != nullptr) own.other = finish.other + (t.y - y);
       (p.image ? FindTile<1, kImage>(n)
        : two   ? FindTile<2, kBlock>(n)
@@ -270,16 +273,21 @@ void Strip(const WindowPlan& p, int64_t n, int64_t begin, int64_t end, int64_t f
     t.channel = 2 * pair * kBlock;
     t.two = 2 * pair + 1 < p.out_blocks;
     const int64_t at = (n * p.out_blocks + 2 * pair) * t.y_block + begin * t.y_row;
+    // Sums of several chunks begin with `other`, as it may be where they are kept
+    // meanwhile.
+    const float* other = finish.other == nullptr ? nullptr : finish.other + at;
+    const bool several = p.in_blocks > p.chunk;
     ConvFinish own = finish;
-    if (finish.other != nullptr) own.other += at;
+    own.other = several ? nullptr : other;
     for (int64_t b = 0; b < p.in_blocks; b += p.chunk) {
       t.blocks = std::min(p.chunk, p.in_blocks - b);
       t.w = w + (pair * p.in_blocks + b) * p.filter;
       const bool end_of_all = pair + 1 == last && b + t.blocks == p.in_blocks;
       t.next = end_of_all ? t.w : t.w + t.blocks * p.filter;
-      t.first = b == 0;
       t.last = b + t.blocks == p.in_blocks;
-      Tiles(p, end - begin, copied.As<float>() + b * x_block, y + at, t, own, lines);
+      const float* start = b > 0 ? y + at : several ? other : nullptr;
+      Tiles(p, end - begin, copied.As<float>() + b * x_block, start, y + at, t, own,
+            lines);
     }
   }
 }

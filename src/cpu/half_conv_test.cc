@@ -148,6 +148,15 @@ TYPED_TEST(HalfConv, ForwardIsRoundedOnce) {
         // Kernels of others round before the rest is added.
         if (how.kind != cpu::HalfConv::kOneDnn)
           ExpectRounded(c.PlainY(y), full, "full y");
+        Halves<T> same = other;  // where y is what is added
+        HalfConvForward<T>(p, how, x.data(), {nullptr, filters},
+                           {.bias = c.bias.data(),
+                            .other = same.data(),
+                            .bounded = true,
+                            .low = 0,
+                            .high = 6},
+                           same.data());
+        EXPECT_EQ(0, std::memcmp(same.data(), y.data(), y.size() * sizeof(T)));
         if (first.empty()) first = y;
         EXPECT_EQ(0, std::memcmp(first.data(), y.data(), y.size() * sizeof(T)));
       }

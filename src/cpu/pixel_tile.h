@@ -33,6 +33,10 @@ HWY_INLINE void PrefetchToL2(const float* p) {
   __builtin_prefetch(p, 0, 2);
 }
 
+HWY_INLINE void PrefetchToWrite(const float* p) {
+  __builtin_prefetch(p, 1, 3);
+}
+
 // Pixels of a tile: kRows of x, kBlocks blocks of y.
 struct TileArgs {
   const float* x;
@@ -42,10 +46,11 @@ struct TileArgs {
   const float* w;   // two vectors a channel of x
   float* y;
   int64_t y_block;
-  const int* places;  // of the tile's pixels in y, for kScattered
-  const float* next;  // what is multiplied by after w, or w
-  int64_t ahead;      // lines of it to ask for beside each block of x
-  bool first, last;   // chunk of channels
+  const int* places;   // of the tile's pixels in y, for kScattered
+  const float* next;   // what is multiplied by after w, or w
+  int64_t ahead;       // lines of it to ask for beside each block of x
+  const float* start;  // what the sums begin with, beside y, or null: zeros
+  bool last;           // chunk of channels
   const ConvFinish* finish;
   int64_t channel, channels;  // of y
 };
@@ -61,7 +66,20 @@ HWY_NOINLINE void Tile(const TileArgs& t) {
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
     for (int j = 0; j < kBlocks; ++j) {
-      acc[r][j] = t.first ? hn::Zero(d) : hn::LoadU(d, t.y + j * t.y_block + place(r));
+      acc[r][j] = t.start == nullptr ? hn::Zero(d)
+                                     : hn::LoadU(d, t.start + j * t.y_block + place(r));
+    }
+  }
+  // The next tile's places in y, and what is added to them.
+  if (!kScattered && t.last) {
+#pragma GCC unroll 2
+    for (int j = 0; j < kBlocks; ++j) {
+      const int64_t at = j * t.y_block + kRows * kBlock;
+#pragma GCC unroll 12
+      for (int r = 0; r < kRows; ++r) PrefetchToWrite(t.y + at + r * kBlock);
+      if (t.finish->other == nullptr || t.finish->other == t.y) continue;
+#pragma GCC unroll 12
+      for (int r = 0; r < kRows; ++r) hwy::Prefetch(t.finish->other + at + r * kBlock);
     }
   }
   const float* HWY_RESTRICT w = t.w;
@@ -129,12 +147,13 @@ struct PixelStrip {
   // Where the first pixel has its block 0, or, scattered, where `places` count from.
   float* y;
   int64_t y_block;
-  const float* other;  // beside y, or null
+  const float* other;  // beside y, or null; may be y
   const int* places;
   const float* after;  // filters that are used next, or null
 };
 
-// Adds the products of a chunk of blocks from number `chunk` on, which lie in x.
+// Adds the products of a chunk of blocks from number `chunk` on, which lie in x. Sums
+// of several chunks begin with `other`, as it may be where they are kept meanwhile.
 template <bool kScattered = false>
 HWY_INLINE void AddChunk(const PixelStrip& s, int64_t chunk, const float* x,
                          int64_t x_block) {
@@ -144,13 +163,14 @@ HWY_INLINE void AddChunk(const PixelStrip& s, int64_t chunk, const float* x,
   const int64_t tiles = (s.pixels + kMostRows - 1) / kMostRows;
   constexpr int64_t kFilters = 2 * kBlock * kBlock;  // of a block of x
   constexpr int64_t kLines = kFilters / kLine;
+  const bool several = in_blocks > kChunk;
   ConvFinish own = *s.finish;
+  own.other = nullptr;
   TileArgs t;
   t.x_block = x_block;
   t.blocks = blocks;
   t.rest = std::min(kBlock * blocks, s.in - chunk * kBlock) - kBlock * (blocks - 1);
   t.y_block = s.y_block;
-  t.first = chunk == 0;
   t.last = chunk + blocks == in_blocks;
   t.finish = &own;
   t.channels = s.out;
@@ -171,7 +191,9 @@ HWY_INLINE void AddChunk(const PixelStrip& s, int64_t chunk, const float* x,
       t.next += i == 0 ? 0 : blocks * t.ahead * kLine;
       t.places = kScattered ? s.places + a : nullptr;
       t.y = kScattered ? y : y + a * kBlock;
-      if (s.other != nullptr) own.other = s.other + (t.y - s.y);
+      const float* other = s.other == nullptr ? nullptr : s.other + (t.y - s.y);
+      t.start = chunk > 0 ? t.y : several ? other : nullptr;
+      if (!several) own.other = other;
       (two ? FindTile<2, kScattered>(z - a) : FindTile<1, kScattered>(z - a))(t);
     }
   }

@@ -55,11 +55,14 @@ void BlockedConvForward(const ConvProblem& p, const BlockedConv& how, const floa
                         const float* packed, const ConvFinish& finish, float* y) {
   const ConvLayouts layouts = LayoutsOf(p, ConvPass::kForward);
   InParts(p, how, [&](const ConvProblem& part, int64_t xs, int64_t ys) {
+    const int64_t size = part.batch * YOfImage(p);
+    const Apart<float> other(finish.other == nullptr ? nullptr : finish.other + ys,
+                             y + ys, size);
     ConvForward(part, kType, kDirect, layouts, x + xs, packed, finish.bias, false,
                 y + ys);
     ConvFinish rest = finish;
-    if (finish.other != nullptr) rest.other += ys;
-    FinishAll(part.batch * YOfImage(p), rest, y + ys);
+    rest.other = other.data();
+    FinishAll(size, rest, y + ys);
   });
 }
 

@@ -33,11 +33,15 @@ void HalfConvForward(const ConvProblem& p, const HalfConv& how, const Bfloat16* 
   const ConvLayouts layouts = LayoutsOf(p, ConvPass::kForward);
   half::InParts(p, how.plain_x, sizeof(Bfloat16),
                 [&](const ConvProblem& part, int64_t xs, int64_t ys) {
+                  const int64_t size = part.batch * YOfImage(p);
+                  const Apart<Bfloat16> other(
+                      finish.other == nullptr ? nullptr : finish.other + ys, y + ys,
+                      size);
                   ConvForward(part, kType, kDirect, layouts, x + xs, packed,
                               finish.bias, false, y + ys);
                   HalfFinish<Bfloat16> rest = finish;
-                  if (finish.other != nullptr) rest.other += ys;
-                  half::FinishAll(part.batch * YOfImage(p), rest, y + ys);
+                  rest.other = other.data();
+                  half::FinishAll(size, rest, y + ys);
                 });
 }
 

@@ -9,6 +9,7 @@
 
 #include "cpu/blocked.h"
 #include "cpu/blocked_conv.h"
+#include "cpu/blocked_parts.h"
 #include "cpu/half_conv.h"
 #include "cpu/scratch.h"
 #include "graph/blocked_form.h"
@@ -268,10 +269,12 @@ class Plain {
 
 void PlainBlockedConv(const P& p, const KernelArgs& args) {
   Plain x(p, p.data, args.in[0], p.plain_x), y(p, PlainY(p), args.out[0], false);
+  auto f = FinishOf<cpu::ConvFinish, float>(p, args);
+  const cpu::Apart<float> other(f.other, args.out[0].data<float>(), args.out[0].size());
+  f.other = other.data();
   PlainConvForward(BlockedGeometry(p), x.Read(), args.in[1],
                    p.conv.no_bias ? nullptr : &args.in[2], y.view());
   y.Write();
-  const auto f = FinishOf<cpu::ConvFinish, float>(p, args);
   float* values = args.out[0].data<float>();
   for (int64_t i = 0; i < args.out[0].size(); ++i) {
     if (f.other != nullptr) values[i] += f.other[i];
@@ -333,6 +336,7 @@ const OpDef& forward_op = []() -> const OpDef& {
     return {true, true, !p.conv.no_bias, p.finish.other};
   };
   spec.infer = InferForward;
+  spec.in_place = {{3, 0}};  // `other`, where there is a bias too
   spec.cpu = {{"blocked", Forward, Declines<ConvPass::kForward>},
               {"plain", PlainBlockedConv, PlainDeclines}};
   spec.samples = {
