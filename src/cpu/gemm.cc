@@ -22,16 +22,18 @@ double Work(int64_t m, int64_t n, int64_t k) {
   return static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
 }
 
-// Whether oneDNN's generated code is faster: where a large B meets few rows of A, or
-// sums are short, so that most of the time goes into reading B and writing C (measured:
-// 32 x 9216 x 4096 takes 0.6 of the own kernel's time, 1024 x 1024 x 48 0.85).
+// Whether oneDNN's generated code is faster (measured with gemm_bench). With B as it is
+// stored: by 2 to 4 % for large products, by 10 to 40 % where a large B meets few rows
+// of A or sums are short, so that most time goes into reading B and writing C; its
+// overhead shows below 256 x 256 x 256. With B transposed it is never faster.
 template <typename T>
 bool UsesOneDnn([[maybe_unused]] const GemmProblem<T>& p) {
 #ifdef PLAIT_USE_ONEDNN
-  constexpr double kOneDnnWork = 1 << 22;
+  constexpr double kLarge = 1 << 24, kLean = 1 << 22;
   constexpr int64_t kFew = 64;
-  if (!std::is_same_v<T, float> || Work(p.m, p.n, p.k) < kOneDnnWork) return false;
-  return !p.trans_b && (p.trans_a ? p.k : p.m) <= kFew;
+  if (!std::is_same_v<T, float> || p.trans_b) return false;
+  const bool lean = (p.trans_a ? p.k : p.m) <= kFew;
+  return Work(p.m, p.n, p.k) >= (lean ? kLean : kLarge);
 #else
   return false;
 #endif
