@@ -55,6 +55,21 @@ void Tile(const float* HWY_RESTRICT a, int64_t lda, const float* HWY_RESTRICT b,
       for (int i = 0; i < kM; ++i) acc[i][j] = hn::MulAdd(x[i], w, acc[i][j]);
     }
   }
+  // Masked loads do not touch the lanes that are masked off.
+  constexpr bool kSafeMasks = HWY_TARGET <= HWY_AVX2;
+  if (kSafeMasks && q < k) {
+    const auto mask = hn::FirstN(d, static_cast<size_t>(k - q));
+    V x[kM];
+#pragma GCC unroll 8
+    for (int i = 0; i < kM; ++i) x[i] = hn::MaskedLoad(mask, d, a + i * lda + q);
+#pragma GCC unroll 8
+    for (int j = 0; j < kN; ++j) {
+      const V w = hn::MaskedLoad(mask, d, b + j * ldb + q);
+#pragma GCC unroll 8
+      for (int i = 0; i < kM; ++i) acc[i][j] = hn::MulAdd(x[i], w, acc[i][j]);
+    }
+    q = k;
+  }
   for (int i = 0; i < kM; ++i) {
     for (int j = 0; j < kN; ++j) {
       float sum = hn::GetLane(hn::SumOfLanes(d, acc[i][j]));
@@ -128,7 +143,8 @@ constexpr int64_t kWidth = 96;
 bool SuitsFewRows(const GemmProblem<float>& p) {
   // A matrix that the caches hold is read again faster than it comes from memory.
   constexpr int64_t kLarge = 1 << 20;
-  return p.trans_b && !p.trans_a && p.m <= 32 && p.k >= 512 && p.n * p.k >= kLarge;
+  const int64_t few = p.k >= 768 ? 32 : 16;
+  return p.trans_b && !p.trans_a && p.m <= few && p.k >= 512 && p.n * p.k >= kLarge;
 }
 
 void GemmFewRows(const GemmProblem<float>& p) {
