@@ -280,6 +280,7 @@ def load(folder, step=None):
 def raises():
     """One rank's program ends by an exception while the others wait for it."""
     if RANK == VICTIM:
+        dist.barrier()  # all have started, and wait
         raise KeyError("no such thing")
     survive(iter(lambda: nd.waitall() or dist.barrier(), 1))
 

@@ -5,7 +5,6 @@
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,29 +13,10 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "kvstore/heartbeat/proof.h"
 
 namespace plait {
 namespace {
-
-// A name of the network stack that this process sees: the machine's boot, and its
-// network namespace (two of them do not share a loopback interface).
-std::array<uint8_t, 16> MachineName() {
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  struct stat net {};
-  if (boot.empty() || stat("/proc/self/ns/net", &net) != 0) return {};
-  // FNV, twice, from two starts.
-  boot += ':' + std::to_string(net.st_dev) + ':' + std::to_string(net.st_ino);
-  std::array<uint8_t, 16> name{};
-  for (uint64_t half = 0; half < 2; ++half) {
-    uint64_t hash = 14695981039346656037u + half;
-    for (const char letter : boot) {
-      hash = (hash ^ static_cast<uint8_t>(letter)) * 1099511628211u;
-    }
-    std::memcpy(name.data() + half * 8, &hash, 8);
-  }
-  return name;
-}
 
 SocketAddress ToSocketAddress(const Contact::Address& address, uint16_t port) {
   SocketAddress made;
@@ -89,6 +69,32 @@ void ListAddresses(Contact& contact) {
 
 }  // namespace
 
+// The machine's boot, and its network namespace (two of them do not share a loopback
+// interface).
+Bytes16 MachineName() {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  struct stat net {};
+  if (boot.empty() || stat("/proc/self/ns/net", &net) != 0) return {};
+  // FNV, twice, from two starts.
+  boot += ':' + std::to_string(net.st_dev) + ':' + std::to_string(net.st_ino);
+  Bytes16 name{};
+  for (uint64_t half = 0; half < 2; ++half) {
+    uint64_t hash = 14695981039346656037u + half;
+    for (const char letter : boot) {
+      hash = (hash ^ static_cast<uint8_t>(letter)) * 1099511628211u;
+    }
+    std::memcpy(name.data() + half * 8, &hash, 8);
+  }
+  return name;
+}
+
+bool OneMachine(std::span<const Bytes16> machines) {
+  return machines[0] != Bytes16{} &&
+         std::all_of(machines.begin(), machines.end(),
+                     [&](const Bytes16& name) { return name == machines[0]; });
+}
+
 std::string Contact::HostName() const {
   return {host.data(), strnlen(host.data(), host.size() - 1)};
 }
@@ -98,9 +104,7 @@ Contact MakeContact(uint16_t port) {
   contact.port = port;
   contact.machine = MachineName();
   gethostname(contact.host.data(), contact.host.size() - 1);
-  Check(getrandom(contact.token.data(), contact.token.size(), 0) ==
-            static_cast<ssize_t>(contact.token.size()),
-        ErrorKind::kIo, "heartbeat: the system gives no random bytes");
+  contact.token = RandomBytes();
   ListAddresses(contact);
   return contact;
 }

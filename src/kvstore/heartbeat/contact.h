@@ -8,9 +8,12 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
+
+#include "kvstore/heartbeat/proof.h"
 
 namespace plait {
 
@@ -33,6 +36,11 @@ struct Contact {
   std::string HostName() const;
 };
 static_assert(std::is_trivially_copyable_v<Contact>);
+
+// A name of the network stack that this process sees; zero where the system tells none.
+Bytes16 MachineName();
+// Whether all have one and it is the same.
+bool OneMachine(std::span<const Bytes16> machines);
 
 // This process's, with the addresses of all its interfaces that are up and a new token.
 Contact MakeContact(uint16_t port);

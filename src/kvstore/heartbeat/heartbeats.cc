@@ -40,9 +40,9 @@ Heartbeats::~Heartbeats() {
   if (poke_ >= 0) close(poke_);
 }
 
-Contact Heartbeats::Open() {
+Contact Heartbeats::Open(bool one_machine) {
   if (times_.timeout.count() == 0) return MakeContact(0);
-  listener_ = std::make_unique<Listener>();
+  listener_ = std::make_unique<Listener>(one_machine);
   return MakeContact(listener_->port);
 }
 

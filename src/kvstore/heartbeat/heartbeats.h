@@ -41,8 +41,9 @@ class Heartbeats {
   Heartbeats(const Heartbeats&) = delete;
   Heartbeats& operator=(const Heartbeats&) = delete;
 
-  // What the other ranks must know before they start. From then on the port is open.
-  Contact Open();
+  // What the other ranks must know before they start. From then on the port is open, to
+  // this machine only where all ranks are on it.
+  Contact Open(bool one_machine = false);
   // Connects, waits for the neighbours and starts the thread. `on_fault` is called
   // once, by any thread, after fault() has become true. Throws kRuntime.
   void Start(std::vector<Contact> contacts, std::function<void()> on_fault);

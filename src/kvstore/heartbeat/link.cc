@@ -22,12 +22,6 @@ struct Header {
 };
 static_assert(sizeof(Header) == 8);
 
-template <typename Plain>
-void Append(std::vector<char>& to, const Plain& value) {
-  const char* bytes = reinterpret_cast<const char*>(&value);
-  to.insert(to.end(), bytes, bytes + sizeof(value));
-}
-
 bool WouldBlock(int error) {
   return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
 }
@@ -56,14 +50,10 @@ bool Link::End(const char* why) {
   return false;
 }
 
-void Link::Send(const Hello& hello) {
-  Append(out_, hello);
-}
-
 void Link::Send(const Frame& frame) {
   if (!open() || out_.size() > kMostWaiting) return;
   const size_t length = std::min(frame.text.size(), Frame::kMostText);
-  Append(out_, Header{frame.kind, 0, static_cast<uint16_t>(length), frame.rank});
+  SendPlain(Header{frame.kind, 0, static_cast<uint16_t>(length), frame.rank});
   out_.insert(out_.end(), frame.text.begin(), frame.text.begin() + length);
 }
 
@@ -89,14 +79,6 @@ bool Link::Read() {
     in_.insert(in_.end(), bytes, bytes + done);
   }
   return true;
-}
-
-std::optional<Hello> Link::TakeHello() {
-  Hello hello;
-  if (in_.size() < sizeof(hello)) return std::nullopt;
-  std::memcpy(&hello, in_.data(), sizeof(hello));
-  in_.erase(in_.begin(), in_.begin() + sizeof(hello));
-  return hello;
 }
 
 std::optional<Frame> Link::TakeFrame() {

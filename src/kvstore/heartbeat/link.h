@@ -1,8 +1,8 @@
 // Link: one TCP connection of the heartbeats, and the frames that go over it.
 //
-// A connection starts with a Hello each way; then frames follow. A frame is a header of
-// 8 bytes and up to kMostText bytes of text. Anything else closes the connection.
-// Sockets never block. Not thread safe.
+// A connection starts with a Hello, an Answer and a Proof; then frames follow. A frame
+// is a header of 8 bytes and up to kMostText bytes of text. Anything else closes the
+// connection. Sockets never block. Not thread safe.
 
 #ifndef PLAIT_KVSTORE_HEARTBEAT_LINK_H_
 #define PLAIT_KVSTORE_HEARTBEAT_LINK_H_
@@ -10,6 +10,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,18 +18,25 @@
 #include <vector>
 
 #include "kvstore/heartbeat/contact.h"
+#include "kvstore/heartbeat/proof.h"
 
 namespace plait {
 
-// What both ends say first. The token keeps strangers out.
+// What who calls says first, what the other end answers, and what ends it.
 struct Hello {
   static constexpr uint32_t kMagic = 0x62746c70;  // "pltb"
 
   uint32_t magic = kMagic;
-  uint32_t version = 1;
-  std::array<uint8_t, 16> token{};
+  uint32_t version = 2;
   int32_t from = 0;
   int32_t to = 0;
+  Bytes16 nonce{};
+};
+struct Answer {
+  Bytes16 nonce{}, proof{};
+};
+struct Proof {
+  Bytes16 proof{};
 };
 static_assert(sizeof(Hello) == 32 && std::is_trivially_copyable_v<Hello>);
 
@@ -60,7 +68,11 @@ class Link {
   bool open() const { return fd() >= 0; }
   void Close();
 
-  void Send(const Hello& hello);
+  template <typename Plain>  // Hello, Answer, Proof
+  void SendPlain(const Plain& value) {
+    const char* bytes = reinterpret_cast<const char*>(&value);
+    out_.insert(out_.end(), bytes, bytes + sizeof(value));
+  }
   // Dropped when the other end has not taken what waits (more than 64 KiB).
   void Send(const Frame& frame);
   bool wants_to_write() const { return open() && !out_.empty(); }
@@ -72,7 +84,14 @@ class Link {
   bool Read();
   const std::string& why() const { return why_; }
 
-  std::optional<Hello> TakeHello();
+  template <typename Plain>
+  std::optional<Plain> TakePlain() {
+    Plain value;
+    if (in_.size() < sizeof(value)) return std::nullopt;
+    std::memcpy(&value, in_.data(), sizeof(value));
+    in_.erase(in_.begin(), in_.begin() + sizeof(value));
+    return value;
+  }
   // Of what has been read. A malformed one sets `why` and gives nothing.
   std::optional<Frame> TakeFrame();
   bool malformed() const { return malformed_; }

@@ -12,9 +12,10 @@
 
 namespace plait {
 
-// A port on all interfaces, chosen by the system.
+// A port chosen by the system, on all interfaces or, for ranks that share a machine,
+// only on that which no other machine reaches.
 struct Listener {
-  Listener();
+  explicit Listener(bool one_machine = false);
   ~Listener();
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
@@ -27,7 +28,12 @@ struct Listener {
 // few connections in a large job, and the job stays connected when some are lost.
 std::vector<int> Neighbours(int rank, int size);
 
-// Connections to all neighbours, in their order, each with its Hello exchanged. The
+// Raises the process's own limit, as far as it may, so that `count` more files can be
+// open.
+void MakeRoomForFiles(int count);
+
+// Connections to all neighbours, in their order, both ends of which have proved that
+// they know the job's token. The
 // higher rank of two calls the lower. What a stranger sends is thrown away with its
 // connection. Throws kRuntime at the deadline, or when a neighbour cannot be reached.
 std::vector<std::unique_ptr<Link>> Meet(int rank, std::span<const Contact> contacts,

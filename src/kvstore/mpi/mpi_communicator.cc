@@ -77,7 +77,10 @@ void MpiCommunicator::Meet() {
   Heartbeats::Times times{timeout_};
   if (shrunk_) times.meeting = kMeetingAfterLoss;
   heartbeats_ = std::make_unique<Heartbeats>(rank_, times);
-  const Contact mine = heartbeats_->Open();
+  const Bytes16 machine = MachineName();
+  std::vector<Bytes16> machines(size_);
+  Gather(&machine, sizeof(machine), machines.data());
+  const Contact mine = heartbeats_->Open(OneMachine(machines));
   std::vector<Contact> all(size_);
   Gather(&mine, sizeof(mine), all.data());
   heartbeats_->Start(std::move(all), [this] {

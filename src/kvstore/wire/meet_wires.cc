@@ -84,7 +84,7 @@ bool CanRead(const Facts& other) {
 
 // Null where there is no connection to some rank.
 std::vector<std::unique_ptr<Link>> Connect(int rank, const std::vector<Facts>& all,
-                                           const Listener& listener) {
+                                           const Listener& listener, std::string& why) {
   std::vector<Contact> contacts;
   std::vector<int> others;
   for (const Facts& facts : all) {
@@ -92,9 +92,12 @@ std::vector<std::unique_ptr<Link>> Connect(int rank, const std::vector<Facts>& a
     contacts.push_back(facts.contact);
     if (other != rank) others.push_back(other);
   }
+  // Beside the connections: calls, guests, and what the program opens at that time.
+  MakeRoomForFiles(static_cast<int>(all.size()) + 256);
   try {
     return Meet(rank, contacts, listener, kMeeting, others);
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    why = error.what();
     return {};
   }
 }
@@ -103,7 +106,10 @@ std::vector<std::unique_ptr<Link>> Connect(int rank, const std::vector<Facts>& a
 
 std::unique_ptr<Wires> MeetWires(int rank, int size, bool watched,
                                  const GatherBytes& gather) {
-  const Listener listener;
+  const Bytes16 machine = MachineName();
+  std::vector<Bytes16> machines(static_cast<size_t>(size));
+  gather(&machine, sizeof(machine), machines.data());
+  const Listener listener(OneMachine(machines));
   Facts mine;
   mine.wish = WishOfUser();
   mine.contact = MakeContact(listener.port);
@@ -121,7 +127,8 @@ std::unique_ptr<Wires> MeetWires(int rank, int size, bool watched,
   gather(&mine, sizeof(mine), all.data());
   if (!Wanted(all)) return nullptr;
 
-  std::vector<std::unique_ptr<Link>> links = Connect(rank, all, listener);
+  std::string why = "another rank says why";
+  std::vector<std::unique_ptr<Link>> links = Connect(rank, all, listener, why);
   Found found{static_cast<uint8_t>(!links.empty()), 1};
   bool shared = false;
   for (int r = 0; r < size; ++r) {
@@ -137,7 +144,8 @@ std::unique_ptr<Wires> MeetWires(int rank, int size, bool watched,
   const bool tcp = OneWishes(all, kTcpOnly), reads = each(&Found::reads) && !tcp;
   if (!each(&Found::connected)) {
     Check(!tcp, ErrorKind::kRuntime,
-          "kvstore: PLAIT_TRANSPORT is tcp, but not all ranks can reach each other");
+          "kvstore: PLAIT_TRANSPORT is tcp, but not all ranks can reach each other: ",
+          why);
     return nullptr;
   }
   if (shared && !reads && !tcp) return nullptr;  // MPI has memory for that
