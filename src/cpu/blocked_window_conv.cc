@@ -92,7 +92,7 @@ struct WindowTile {
   int64_t ahead;      // so many lines beside each tap
   float* y;
   int64_t y_row, y_block;
-  const float* start;  // what the sums begin with, beside y, or null: zeros
+  const float* start;  // what sums begin with, laid out as y, or null: zeros
   bool last;
   bool two;  // blocks of y; else the second one is not there
   const ConvFinish* finish;
@@ -107,10 +107,10 @@ HWY_NOINLINE void Tile(const WindowTile& t) {
   V acc[kAll][2];
 #pragma GCC unroll 14
   for (int i = 0; i < kAll; ++i) {
-    const float* from = t.start + i / kColumns * t.y_row + i % kColumns * kBlock;
+    const int64_t at = i / kColumns * t.y_row + i % kColumns * kBlock;
     const bool none = t.start == nullptr;
-    acc[i][0] = none ? hn::Zero(d) : hn::LoadU(d, from);
-    acc[i][1] = none || !t.two ? hn::Zero(d) : hn::LoadU(d, from + t.y_block);
+    acc[i][0] = none ? hn::Zero(d) : hn::LoadU(d, t.start + at);
+    acc[i][1] = none || !t.two ? hn::Zero(d) : hn::LoadU(d, t.start + t.y_block + at);
   }
   const float* HWY_RESTRICT w = t.w;
   const float* next = t.next;

@@ -23,8 +23,9 @@ double Work(int64_t m, int64_t n, int64_t k) {
 }
 
 // Whether oneDNN's generated code is faster (measured with gemm_bench). With B as it is
-// stored: by 2 to 4 % for large products, by 10 to 40 % where a large B meets few rows
-// of A or sums are short, so that most time goes into reading B and writing C; its
+// stored: by 2 to 4 % for large products; by 10 to 40 % where a large B meets few rows
+// of A or sums are short, so that most time goes into reading B and writing C, and
+// where A is transposed and sums are so long that most time goes into copying it. Its
 // overhead shows below 256 x 256 x 256. With B transposed it is never faster.
 template <typename T>
 bool UsesOneDnn([[maybe_unused]] const GemmProblem<T>& p) {
@@ -32,7 +33,8 @@ bool UsesOneDnn([[maybe_unused]] const GemmProblem<T>& p) {
   constexpr double kLarge = 1 << 24, kLean = 1 << 22;
   constexpr int64_t kFew = 64;
   if (!std::is_same_v<T, float> || p.trans_b) return false;
-  const bool lean = (p.trans_a ? p.k : p.m) <= kFew;
+  const bool lean =
+      p.m <= kFew || p.k <= kFew || (p.trans_a && p.k >= 8 * std::max(p.m, p.n));
   return Work(p.m, p.n, p.k) >= (lean ? kLean : kLarge);
 #else
   return false;

@@ -20,14 +20,16 @@ HWY_BEFORE_NAMESPACE();
 namespace plait::cpu::kernel {
 namespace HWY_NAMESPACE {
 
-// A panel of B has all of k, if that is not too long, as it comes from the second-level
-// cache fast enough; so C is touched once. A block of A stays in that cache too.
+// A panel of B has all of k, or pieces of up to so much of it, as it comes from the
+// second-level cache fast enough; so C is touched seldom. A block of A stays in that
+// cache too.
 template <typename T>
 constexpr int64_t kMaxK = 4096 / sizeof(T);
 // Of a block of A, and of B's copies.
 constexpr int64_t kBlockBytes = 400 << 10, kChunkBytes = 8 << 20;
-// Up to so many rows B is read in place, as copying it would take too long.
-constexpr int64_t kRowsInPlace = 8 * kTileRows;
+// B is read in place for few rows, as copying it would take too long, and where the
+// caches hold it as it is.
+constexpr int64_t kRowsInPlace = 8 * kTileRows, kBytesInPlace = 256 << 10;
 // Up to so short sums C is written row by row, as writing it takes longest.
 constexpr int64_t kShortK = 128;
 
@@ -122,12 +124,9 @@ bool IsInnerProducts(const GemmProblem<T>& p) {
   return p.m == 1 && p.trans_b && (!p.trans_a || p.lda == 1);
 }
 
+// A panel of B at a time, through a buffer on the stack, in pieces of k.
 template <typename T>
-void Small(const GemmProblem<T>& p) {
-  if (IsColumn(p)) return Small(Transposed(p));
-  if (IsInnerProducts(p)) return InnerProducts(p);
-  if (!p.trans_b && (kSafeMasks || p.n % kLanes<T> == 0)) return InPlace(p);
-  // A panel of B at a time, through a buffer on the stack, in pieces of k.
+void SmallPanels(const GemmProblem<T>& p) {
   constexpr int64_t kPiece = 64;
   HWY_ALIGN T packed[kPiece * kTileColumns<T>];
   const Operand<T> a = RowsOfA(p), b = ColumnsOfB(p);
@@ -160,20 +159,28 @@ void PackPanels(const Operand<T>& x, int64_t count, int64_t k, F&& pack) {
 // The general case, serially.
 template <typename T>
 class Block {
+  static constexpr int64_t kSize = sizeof(T);
+
  public:
   explicit Block(const GemmProblem<T>& p)
       : p_(p),
         pieces_(std::max<int64_t>(1, CeilDiv(p.k, kMaxK<T>))),
-        copies_b_(p.trans_b || !kSafeMasks || p.m > kRowsInPlace),
+        copies_b_(p.trans_b || !kSafeMasks ||
+                  (p.m > kRowsInPlace && p.k * p.n * kSize > kBytesInPlace)),
         rows_first_(p.k <= kShortK) {
+    constexpr int64_t kLeast = 8 * kTileColumns<T>;
     const int64_t k = std::max<int64_t>(1, CeilDiv(p.k, pieces_));
-    const int64_t row = k * static_cast<int64_t>(sizeof(T));
+    const int64_t row = k * kSize,
+                  all = CeilDiv(p.n, kTileColumns<T>) * kTileColumns<T>;
     max_rows_ = std::clamp<int64_t>(kBlockBytes / row / kTileRows, 1, 20) * kTileRows;
-    chunk_ = (rows_first_ ? kBlockBytes : kChunkBytes) / (row * pieces_);
-    chunk_ = std::max<int64_t>(chunk_ / kTileColumns<T>, 8) * kTileColumns<T>;
-    chunk_ = std::min(chunk_, CeilDiv(p.n, kTileColumns<T>) * kTileColumns<T>);
+    together_ = std::min(all, kLeast) * row <= kChunkBytes / pieces_;
+    const int64_t bytes = rows_first_ ? kBlockBytes
+                          : together_ ? kChunkBytes / pieces_
+                                      : kChunkBytes;
+    chunk_ = bytes / row / kTileColumns<T> * kTileColumns<T>;
+    chunk_ = std::min(std::max(chunk_, kLeast), all);
     a_size_ = p.trans_a ? std::min(p.m, max_rows_) * k : 0;
-    b_size_ = copies_b_ ? chunk_ * p.k : 0;
+    b_size_ = copies_b_ ? chunk_ * (together_ ? p.k : k) : 0;
   }
   void Run() {
     const Scratch scratch(Scratch::Bytes<T>(a_size_ + b_size_));
@@ -181,12 +188,21 @@ class Block {
     a_packed_ = b_packed_ + b_size_;
     // Blocks of nearly equal rows, as a tile of few rows is slow.
     const int64_t blocks = CeilDiv(p_.m, max_rows_);
+    const auto first = [&](int64_t block) { return p_.m * block / blocks; };
     for (int64_t j = 0; j < p_.n; j += chunk_) {
       const int64_t n = std::min(chunk_, p_.n - j);
-      for (int64_t piece = 0; copies_b_ && piece < pieces_; ++piece) PackB(piece, j, n);
-      for (int64_t block = 0; block < blocks; ++block) {
-        const int64_t i = p_.m * block / blocks, end = p_.m * (block + 1) / blocks;
-        for (int64_t piece = 0; piece < pieces_; ++piece) Rows(piece, i, end - i, j, n);
+      const auto rows = [&](int64_t piece, int64_t block) {
+        Rows(piece, first(block), first(block + 1) - first(block), j, n);
+      };
+      if (together_) {
+        for (int64_t piece = 0; piece < pieces_; ++piece) PackB(piece, j, n);
+        for (int64_t block = 0; block < blocks; ++block)
+          for (int64_t piece = 0; piece < pieces_; ++piece) rows(piece, block);
+      } else {
+        for (int64_t piece = 0; piece < pieces_; ++piece) {
+          PackB(piece, j, n);
+          for (int64_t block = 0; block < blocks; ++block) rows(piece, block);
+        }
       }
     }
   }
@@ -195,11 +211,15 @@ class Block {
   // The first place of a piece of k.
   int64_t Begin(int64_t piece) const { return p_.k * piece / pieces_; }
   int64_t Length(int64_t piece) const { return Begin(piece + 1) - Begin(piece); }
+  T* Packed(int64_t piece) {
+    return b_packed_ + (together_ ? chunk_ * Begin(piece) : 0);
+  }
 
   void PackB(int64_t piece, int64_t j0, int64_t n) {
+    if (!copies_b_) return;
     const Operand<T> b = ColumnsOfB(p_).From(j0, Begin(piece));
     const int64_t k = Length(piece);
-    T* to = b_packed_ + chunk_ * Begin(piece);
+    T* to = Packed(piece);
     PackPanels(b, CeilDiv(n, kTileColumns<T>), k,
                [&](int64_t i, int64_t q, int64_t places) {
                  const ColumnPanel<T> panel(n, i * kTileColumns<T>);
@@ -241,7 +261,7 @@ class Block {
     int64_t b_row = panel.width;
     if (copies_b_) {
       // Each tile asks for its share of the next panel.
-      b = b_packed_ + chunk_ * q + j * k;
+      b = Packed(piece) + j * k;
       store.next = b + panel.width * k + i * CeilDiv(panel.width * k, rows.count);
     } else {
       b = p_.b + q * p_.ldb + j0 + j;
@@ -250,7 +270,7 @@ class Block {
       store.next_step = p_.ldb;
     }
     if (p_.trans_a) {
-      if (b_row == panel.width) {
+      if (copies_b_) {
         return FindPackedTile<T>(rows.Rows(i), panel.vecs)(k, a_packed_ + first * k, b,
                                                            panel.columns, store);
       }
@@ -266,22 +286,35 @@ class Block {
   const GemmProblem<T>& p_;
   const int64_t pieces_;
   const bool copies_b_, rows_first_;
+  bool together_;  // copies of all pieces of k are there at once
   int64_t max_rows_, chunk_, a_size_, b_size_;
   T* a_packed_ = nullptr;
   T* b_packed_ = nullptr;
 };
 
-// One thread's share of the work.
+// How a product is computed. The ways cut k into pieces of their own, so it is said of
+// the whole, not of a thread's share.
+enum class Way { kInnerProducts, kInPlace, kSmallPanels, kBlocks };
+
 template <typename T>
-void Serial(const GemmProblem<T>& p) {
-  const double work = static_cast<double>(p.m) * p.n * p.k;
-  // A matrix B that is used once, or that the caches hold as it is, is not packed.
-  const bool in_place =
-      !p.trans_b && kSafeMasks && p.k * p.n * int64_t{sizeof(T)} <= (256 << 10);
-  if (in_place || work <= 1 << 15 || p.m <= kTileRows || IsInnerProducts(p)) {
-    Small(p);
-  } else {
-    Block<T>(p).Run();
+Way WayOf(const GemmProblem<T>& p, double work) {
+  if (IsInnerProducts(p)) return Way::kInnerProducts;
+  if (work > 1 << 15 && p.m > kTileRows) return Way::kBlocks;
+  const bool in_place = !p.trans_b && (kSafeMasks || p.n % kLanes<T> == 0);
+  return in_place ? Way::kInPlace : Way::kSmallPanels;
+}
+
+template <typename T>
+void Serial(const GemmProblem<T>& p, Way way) {
+  switch (way) {
+    case Way::kInnerProducts:
+      return InnerProducts(p);
+    case Way::kInPlace:
+      return InPlace(p);
+    case Way::kSmallPanels:
+      return SmallPanels(p);
+    case Way::kBlocks:
+      return Block<T>(p).Run();
   }
 }
 
@@ -311,9 +344,10 @@ struct Grid {
 template <typename T>
 void Own(const GemmProblem<T>& p) {
   if (IsColumn(p)) return Own(Transposed(p));
-  // A thread is worth waking for about a million multiplications.
   const double work = static_cast<double>(p.m) * p.n * p.k;
-  if (ComputeThreads() <= 1 || work < 2e6) return Serial(p);
+  const Way way = WayOf(p, work);
+  // A thread is worth waking for about a million multiplications.
+  if (ComputeThreads() <= 1 || work < 2e6) return Serial(p, way);
   const int64_t threads =
       std::min<int64_t>(ComputeThreads(), static_cast<int64_t>(work / 1e6));
   constexpr int64_t kN = kTileColumns<T>;
@@ -332,7 +366,7 @@ void Own(const GemmProblem<T>& p) {
       part.b = b.At(j, 0);
       part.c = p.c + i * p.ldc + j;
       if (p.bias != nullptr) part.bias = p.bias + j;
-      Serial(part);
+      Serial(part, way);
     }
   });
 }

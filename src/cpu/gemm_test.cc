@@ -211,6 +211,7 @@ TEST(Gemm, OwnKernelTakesLongSumsInPiecesFewRowsInPlaceAndShortSumsByRows) {
         ExpectOwn<float>({ta, tb, 20, 130, 1100, 1, 1, 1}, 1);
         ExpectOwn<float>({ta, tb, 210, 270, 20, -1, 0}, 2);
         ExpectOwn<double>({ta, tb, 130, 300, 100, 0.5, 1, 5}, 1);
+        ExpectOwn<float>({ta, tb, 24, 30, 1100, 1, 0, 2}, 1);  // rows of B as of panels
       }
     }
   });
@@ -258,18 +259,37 @@ TEST(Gemm, EqualsThePlainLoopOnEveryInstructionSet) {
   });
 }
 
-TEST(Gemm, ResultOfOwnKernelIsTheSameForAnyNumberOfThreads) {
-  const int64_t m = 333, n = 517, k = 401;
+template <typename T>
+void ExpectSameBits(const Case& c) {
   std::mt19937 random(1);
-  std::normal_distribution<double> draw;
-  std::vector<double> a(m * k), b(k * n), one(m * n), many(m * n);
-  for (double& x : a) x = draw(random);
-  for (double& x : b) x = draw(random);
-  Gemm(false, false, m, n, k, 1, a.data(), k, b.data(), n, 0, one.data(), n);
-  for (const int threads : {2, 3, 5, 8}) {
+  std::normal_distribution<float> draw;
+  std::vector<T> a(c.m * c.k), b(c.k * c.n), one(c.m * c.n), many(c.m * c.n);
+  for (T& x : a) x = draw(random);
+  for (T& x : b) x = draw(random);
+  GemmProblem<T> p{c.trans_a, c.trans_b, c.m, c.n, c.k, 1, a.data()};
+  p.lda = c.trans_a ? c.m : c.k;
+  p.b = b.data();
+  p.ldb = c.trans_b ? c.k : c.n;
+  p.ldc = c.n;
+  p.c = one.data();
+  OwnGemm(p);
+  for (const int threads : {2, 3, 8}) {
     const ScopedComputeThreads scope(threads);
-    Gemm(false, false, m, n, k, 1, a.data(), k, b.data(), n, 0, many.data(), n);
-    EXPECT_EQ(one, many);
+    p.c = many.data();
+    OwnGemm(p);
+    EXPECT_EQ(one, many) << c.m << 'x' << c.n << 'x' << c.k << ", " << threads;
+  }
+}
+
+TEST(Gemm, ResultOfOwnKernelIsTheSameForAnyNumberOfThreads) {
+  for (const Case& c : std::vector<Case>{{false, false, 333, 517, 401},
+                                         {false, true, 33, 32, 2049},
+                                         {false, true, 32, 32, 4100},
+                                         {true, false, 24, 96, 1025},
+                                         {true, false, 97, 97, 1025},
+                                         {false, false, 129, 63, 1025}}) {
+    ExpectSameBits<float>(c);
+    ExpectSameBits<double>(c);
   }
 }
 

@@ -49,7 +49,7 @@ struct TileArgs {
   const int* places;   // of the tile's pixels in y, for kScattered
   const float* next;   // what is multiplied by after w, or w
   int64_t ahead;       // lines of it to ask for beside each block of x
-  const float* start;  // what the sums begin with, beside y, or null: zeros
+  const float* start;  // what sums begin with, laid out as y, or null: zeros
   bool last;           // chunk of channels
   const ConvFinish* finish;
   int64_t channel, channels;  // of y

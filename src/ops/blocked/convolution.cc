@@ -336,7 +336,7 @@ const OpDef& forward_op = []() -> const OpDef& {
     return {true, true, !p.conv.no_bias, p.finish.other};
   };
   spec.infer = InferForward;
-  spec.in_place = {{3, 0}};  // `other`, where there is a bias too
+  spec.in_place = {{3, 0}};  // `other`; without a bias it is not there
   spec.cpu = {{"blocked", Forward, Declines<ConvPass::kForward>},
               {"plain", PlainBlockedConv, PlainDeclines}};
   spec.samples = {
