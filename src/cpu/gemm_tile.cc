@@ -116,17 +116,6 @@ struct StridedRows {
   }
 };
 
-// Asks for the lines of C that a tile writes, long before it writes them.
-template <int kRows, int kVecs, typename T>
-HWY_INLINE void PrefetchResult(const TileStore<T>& s) {
-#pragma GCC unroll 12
-  for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 2
-    for (int j = 0; j < kVecs; ++j)
-      __builtin_prefetch(s.c + i * s.ldc + j * kLanes<T>, 1, 3);
-  }
-}
-
 // acc[i][j] = sum over k of A(i, k) * B(k, vector j); row k of B is at b + k * b_row.
 // kTail: only `last` lanes of the last vector of B may be read. store: what to ask for.
 template <int kRows, int kVecs, bool kTail, typename T, class Rows>
@@ -143,7 +132,6 @@ HWY_INLINE void Tile(int64_t k, Rows rows, const T* HWY_RESTRICT b, int64_t b_ro
   const auto mask = hn::FirstN(d, static_cast<size_t>(kTail ? last : 0));
   const T* next = store.next != nullptr ? store.next : b;
   const int64_t step = store.next != nullptr ? store.next_step : 0;
-  PrefetchResult<kRows, kVecs>(store);
   for (; k > 0; --k, next += step) {
     __builtin_prefetch(next, 0, 2);
     V v[kVecs];

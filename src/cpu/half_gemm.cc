@@ -142,15 +142,6 @@ struct TileStore {
   const uint32_t* next;   // of B: what to fetch from the third-level cache meanwhile
 };
 
-// Asks for the lines of C that a tile writes, long before it writes them.
-inline void PrefetchResult(int rows, const TileStore& s) {
-  const HalfGemmProblem& p = *s.p;
-  const int64_t size = p.to_float ? sizeof(float) : sizeof(Bfloat16);
-  const char* c = static_cast<const char*>(p.c) + (s.i * p.ldc + s.j) * size;
-  for (int i = 0; i < rows; ++i, c += p.ldc * size)
-    for (int64_t at = 0; at < s.columns * size; at += 64) __builtin_prefetch(c + at, 1);
-}
-
 // Rows of `vecs` vectors.
 PLAIT_BF16_TARGET void FinishTile(const float* acc, int rows, int vecs,
                                   const TileStore& s) {
@@ -205,7 +196,6 @@ PLAIT_BF16_TARGET void Tile(int64_t pairs, const uint32_t* a, const uint32_t* b,
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
     for (int j = 0; j < kVecs; ++j) acc[i][j] = _mm512_setzero_ps();
-  if (store.last) PrefetchResult(kRows, store);
   const uint32_t* next = store.next;
   for (; pairs > 0; --pairs, a += kRows, b += kVecs * kLanes, next += kLanes) {
     _mm_prefetch(next, _MM_HINT_T1);
