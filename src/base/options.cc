@@ -33,9 +33,9 @@ constexpr std::array<OptionInfo, kCount> kTable = {{
     {"PLAIT_PROFILE", nullptr, "", "A file: profile from the start, write it at exit."},
     {"PLAIT_DUMP", nullptr, "", "passes: print every graph after each pass."},
     {"PLAIT_DISABLE", nullptr, "",
-     "Passes over graphs that are left out, separated by commas: identity, casts, "
-     "cse, fold_bn, pool_index, recompute, epilogue, blocked, join, hoist, fuse, "
-     "order, pieces."},
+     "Passes over graphs that are left out, separated by commas: attention, "
+     "channels, identity, casts, cse, fold_bn, pool_index, recompute, epilogue, "
+     "blocked, join, hoist, fuse, order, pieces."},
     {"PLAIT_RECOMPUTE", "MXNET_BACKWARD_DO_MIRROR", "0",
      "Bytes of values that a graph may hold in training; cheap ones beyond are "
      "computed "

@@ -101,7 +101,7 @@ class Folding {
       if (axis != rank - 1) return false;
     } else if (op != "Convolution" && op != "Deconvolution") {
       return false;
-    } else if (axis != 1) {
+    } else if (axis != 1 || TextOf(from, "layout").ends_with('C')) {
       return false;
     }
     // A half weight would be rounded twice, unless it was wider before.

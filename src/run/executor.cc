@@ -8,6 +8,7 @@
 #include "graph/math.h"
 #include "graph/trace.h"
 #include "passes/attention.h"
+#include "passes/channels_first.h"
 #include "passes/infer.h"
 #include "run/invoke.h"
 #include "run/kept_filters.h"
@@ -95,7 +96,7 @@ Executor::Compiled Executor::Compile(bool is_train, bool gradients) const {
   std::vector<bool> wanted;
   for (GradReq req : reqs_) wanted.push_back(gradients && req != GradReq::kNull);
   // A monitor shows every node of the symbol.
-  if (!monitor_) graph = FuseAttention(graph, wanted);
+  if (!monitor_) graph = PutChannelsFirst(FuseAttention(graph, wanted));
   if (gradients) {
     GradientRequest request;
     request.training = is_train;

@@ -8,6 +8,7 @@
 #include "graph/math.h"
 #include "graph/trace.h"
 #include "passes/attention.h"
+#include "passes/channels_first.h"
 #include "passes/gradient.h"
 #include "passes/infer.h"
 
@@ -29,7 +30,7 @@ std::shared_ptr<const GraphVariant> CompileVariant(
   CompileOptions options;
   options.training = training;
   options.prologues = std::move(prologues);
-  graph = FuseAttention(graph, wanted);
+  graph = PutChannelsFirst(FuseAttention(graph, wanted));
   if (!wanted.empty()) {
     GradientRequest request;
     request.wanted = wanted;

@@ -8,6 +8,7 @@
 #include "graph/math.h"
 #include "graph/trace.h"
 #include "passes/attention.h"
+#include "passes/channels_first.h"
 #include "passes/gradient.h"
 #include "passes/infer.h"
 #include "run/compiled_graph.h"
@@ -54,7 +55,8 @@ PlanSizes SizesOfPlan(const Symbol& symbol, const Specs& inputs,
         "memory_plan: shapes do not follow from those given ", missing);
   CompileOptions options;
   options.training = training;
-  graph = FuseAttention(graph, training ? wanted : std::vector<bool>());
+  graph =
+      PutChannelsFirst(FuseAttention(graph, training ? wanted : std::vector<bool>()));
   if (training && std::find(wanted.begin(), wanted.end(), true) != wanted.end())
     AppendGradients(graph, wanted);
   const auto compiled = CompiledGraph::Compile(graph, options);

@@ -104,7 +104,7 @@ def _fully_connected(x, k):
 
 
 def _convolution(x, k):
-    layout = k.get("layout") or "NC"
+    layout = k.get("layout") or "NCHW"
     filters, groups = k["num_filter"], k.get("num_group", 1)
     kernel = tuple(_as_list(k["kernel"]))
     channels = x[layout.index("C")] // groups
@@ -114,7 +114,7 @@ def _convolution(x, k):
 
 
 def _deconvolution(x, k):
-    layout = k.get("layout") or "NC"
+    layout = k.get("layout") or "NCHW"
     filters, groups = k["num_filter"], k.get("num_group", 1)
     kernel = tuple(_as_list(k["kernel"]))
     channels = x[layout.index("C")]

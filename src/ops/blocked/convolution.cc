@@ -429,7 +429,8 @@ const OpDef& pack_op = Register<PackParams>({
 // ---------------------------------------------------------------- rules
 
 bool Blockable(const ConvParams& p, const Shape& x, DType dtype) {
-  return IsBlockedType(dtype) && x.rank() == 4 && p.kernel.rank() == 2;
+  return IsBlockedType(dtype) && x.rank() == 4 && p.kernel.rank() == 2 &&
+         !p.channels_last();
 }
 
 std::optional<BlockedForm> Rule(const OpDef& op, ConvPass pass, const ConvParams& conv,

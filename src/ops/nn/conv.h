@@ -11,12 +11,13 @@
 #include <array>
 
 #include "cpu/conv.h"
+#include "cpu/scratch.h"
 #include "graph/op.h"
 
 namespace plait {
 
 enum class CudnnTune { kNone, kFastest, kLimitedWorkspace, kOff };
-enum class ConvLayout { kNone, kNcdhw, kNchw, kNcw, kNdhwc, kNhwc };
+enum class ConvLayout { kNone, kNcdhw, kNchw, kNcw, kNdhwc, kNhwc, kNwc };
 
 struct ConvParams {
   Shape kernel;
@@ -30,6 +31,11 @@ struct ConvParams {
   ConvLayout layout = ConvLayout::kNone;
   Shape adj, target_shape;  // of deconvolution
   Shape result;             // of the gradients' operators: the shape they give
+
+  bool channels_last() const { return layout >= ConvLayout::kNdhwc; }
+  // Axes of x, y and the weight: of the channels, and the first one in space.
+  int channel_axis() const { return channels_last() ? kernel.rank() + 1 : 1; }
+  int space_axis() const { return channels_last() ? 1 : 2; }
 };
 
 // With fewer than three axes in space, the first ones have size 1.
@@ -58,6 +64,25 @@ inline int64_t ConvEntry(const Shape& s, int axis, int64_t otherwise) {
 }
 // REQUIRES: x is the data of a convolution and y its result, both known.
 ConvGeometry MakeConvGeometry(const ConvParams& p, const Shape& x, const Shape& y);
+// The gradient of the bias: the sum of dy over all axes but the channels.
+Value SumOfChannels(const ConvParams& p, const Value& dy);
+
+// An array as kernels want it, with channels first: itself, or a copy where it has
+// them last. What a kernel wrote into a copy is stored by Store.
+class ChannelsFirst {
+ public:
+  ChannelsFirst(const ConvParams& p, const View& array, bool read);
+  ChannelsFirst(const ChannelsFirst&) = delete;
+  ChannelsFirst& operator=(const ChannelsFirst&) = delete;
+
+  const View& view() const { return view_; }
+  void Store() const;
+
+ private:
+  Shape shape_;
+  View array_, view_;
+  cpu::Scratch copy_;
+};
 
 // The rows of parameters that convolution and deconvolution have in common.
 std::vector<Param<ConvParams>> ConvParamList();

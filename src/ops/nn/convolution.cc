@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "cpu/strided.h"
 #include "graph/math.h"
 #include "ops/infer.h"
 #include "ops/nn/conv.h"
@@ -29,9 +30,13 @@ void CheckConvParams(const ConvParams& p, const char* op) {
   Check(p.num_filter > 0 && p.num_group > 0 && p.num_filter % p.num_group == 0, op,
         ": num_filter is ", p.num_filter, " and num_group ", p.num_group,
         "; positive numbers were expected, the second dividing the first");
-  Check(p.layout != ConvLayout::kNdhwc && p.layout != ConvLayout::kNhwc,
-        ErrorKind::kNotImplemented, op,
-        ": a layout with channels last is not there on the CPU; NCHW was expected");
+  if (p.layout == ConvLayout::kNone) return;
+  constexpr const char* kNames[] = {"None",  "NCDHW", "NCHW", "NCW",
+                                    "NDHWC", "NHWC",  "NWC"};
+  const std::string_view name = kNames[static_cast<int>(p.layout)];
+  Check(static_cast<int>(name.size()) == rank + 2, op, ": layout ", name,
+        " does not fit kernel ", p.kernel, "; one with ", rank + 2,
+        " axes was expected");
 }
 
 ConvGeometry MakeConvGeometry(const ConvParams& p, const Shape& x, const Shape& y) {
@@ -39,18 +44,56 @@ ConvGeometry MakeConvGeometry(const ConvParams& p, const Shape& x, const Shape& 
   g.rank = p.kernel.rank();
   g.batch = x[0];
   g.groups = p.num_group;
-  g.in_channels = x[1];
-  g.out_channels = y[1];
+  g.in_channels = x[p.channel_axis()];
+  g.out_channels = y[p.channel_axis()];
   for (int i = 0; i < g.rank; ++i) {
     const int d = 3 - g.rank + i;
-    g.in[d] = x[2 + i];
-    g.out[d] = y[2 + i];
+    g.in[d] = x[p.space_axis() + i];
+    g.out[d] = y[p.space_axis() + i];
     g.kernel[d] = p.kernel[i];
     g.stride[d] = ConvEntry(p.stride, i, 1);
     g.dilate[d] = ConvEntry(p.dilate, i, 1);
     g.pad[d] = ConvEntry(p.pad, i, 0);
   }
   return g;
+}
+
+Value SumOfChannels(const ConvParams& p, const Value& dy) {
+  ReduceAxes axes;
+  for (int i = 0; i < dy.shape().rank(); ++i) {
+    if (i != p.channel_axis()) axes.axes.push_back(i);
+  }
+  return sum(dy, axes);
+}
+
+namespace {
+
+Shape WithChannelsFirst(const Shape& s) {
+  Shape first = s;
+  for (int i = 2; i < s.rank(); ++i) first[i] = s[i - 1];
+  first[1] = s.back();
+  return first;
+}
+
+}  // namespace
+
+ChannelsFirst::ChannelsFirst(const ConvParams& p, const View& array, bool read)
+    : shape_(p.channels_last() ? WithChannelsFirst(array.shape()) : Shape()),
+      array_(array),
+      view_(array),
+      copy_(p.channels_last() ? static_cast<size_t>(array.bytes()) : 0) {
+  if (!p.channels_last()) return;
+  view_ = {copy_.As<void>(), &shape_, array.dtype};
+  if (!read) return;
+  cpu::CopyStrided(shape_, view_.ptr, cpu::RowMajor(shape_), array.ptr,
+                   WithChannelsFirst(cpu::RowMajor(array.shape())),
+                   SizeOf(array.dtype));
+}
+
+void ChannelsFirst::Store() const {
+  if (view_.sizes == array_.sizes) return;
+  cpu::CopyStrided(shape_, array_.ptr, WithChannelsFirst(cpu::RowMajor(array_.shape())),
+                   view_.ptr, cpu::RowMajor(shape_), SizeOf(array_.dtype));
 }
 
 std::vector<Param<ConvParams>> ConvParamList() {
@@ -71,7 +114,7 @@ std::vector<Param<ConvParams>> ConvParamList() {
       {"cudnn_off", &P::cudnn_off, "For GPUs."},
       {"layout",
        &P::layout,
-       {"None", "NCDHW", "NCHW", "NCW", "NDHWC", "NHWC"},
+       {"None", "NCDHW", "NCHW", "NCW", "NDHWC", "NHWC", "NWC"},
        "Order of the axes; None has channels first."}};
 }
 
@@ -81,43 +124,44 @@ using P = ConvParams;
 
 bool Infer(const P& p, Specs& in, Specs& out) {
   CheckConvParams(p, "Convolution");
-  const int rank = p.kernel.rank();
+  const int rank = p.kernel.rank(), c = p.channel_axis(), s = p.space_axis();
   Shape &x = in[0].shape, &w = in[1].shape, &y = out[0].shape;
   Shape fact = Shape::Filled(rank + 2, kUnknownSize);
   Check(Assign(x, fact), "Convolution: x ", x, " and kernel ", p.kernel,
         " do not match; x must have ", rank + 2, " axes");
-  fact[1] = p.num_filter;
+  fact[c] = p.num_filter;
   if (!Assign(y, fact)) return false;
-  fact = Shape{p.num_filter, kUnknownSize};
-  for (int64_t size : p.kernel) fact.Append(size);
+  fact = Shape::Filled(rank + 2, kUnknownSize);
+  fact[0] = p.num_filter;
+  for (int i = 0; i < rank; ++i) fact[s + i] = p.kernel[i];
   Check(Assign(w, fact), "Convolution: weight ", w, " does not fit; ", fact,
         " was expected");
   if (!p.no_bias) {
     Check(Assign(in[2].shape, {p.num_filter}), "Convolution: bias ", in[2].shape,
           " does not fit; (", p.num_filter, ",) was expected");
   }
-  if (x[1] == kUnknownSize && w[1] != kUnknownSize) x[1] = w[1] * p.num_group;
-  if (x[1] != kUnknownSize) {
-    Check(x[1] % p.num_group == 0, "Convolution: x ", x, " has ", x[1],
+  if (x[c] == kUnknownSize && w[c] != kUnknownSize) x[c] = w[c] * p.num_group;
+  if (x[c] != kUnknownSize) {
+    Check(x[c] % p.num_group == 0, "Convolution: x ", x, " has ", x[c],
           " channels; a multiple of num_group ", p.num_group, " was expected");
-    int64_t channels = x[1] / p.num_group;
-    Check(UnifySize(w[1], channels), "Convolution: x ", x, " and weight ", w,
-          " do not match; weight.shape[1] must be x.shape[1] / num_group ",
+    int64_t channels = x[c] / p.num_group;
+    Check(UnifySize(w[c], channels), "Convolution: x ", x, " and weight ", w,
+          " do not match; weight.shape[", c, "] must be x.shape[", c, "] / num_group ",
           p.num_group);
   }
   bool ok = UnifySize(x[0], y[0]);
   for (int i = 0; i < rank && ok; ++i) {
     const int64_t window = ConvEntry(p.dilate, i, 1) * (p.kernel[i] - 1) + 1;
-    if (x[2 + i] == kUnknownSize) {  // with larger steps several sizes give y
-      if (y[2 + i] != kUnknownSize && ConvEntry(p.stride, i, 1) == 1)
-        x[2 + i] = y[2 + i] + window - 1 - 2 * ConvEntry(p.pad, i, 0);
+    if (x[s + i] == kUnknownSize) {  // with larger steps several sizes give y
+      if (y[s + i] != kUnknownSize && ConvEntry(p.stride, i, 1) == 1)
+        x[s + i] = y[s + i] + window - 1 - 2 * ConvEntry(p.pad, i, 0);
       continue;
     }
-    const int64_t room = x[2 + i] + 2 * ConvEntry(p.pad, i, 0) - window;
+    const int64_t room = x[s + i] + 2 * ConvEntry(p.pad, i, 0) - window;
     Check(room >= 0, "Convolution: kernel ", p.kernel, " is larger than x ", x,
-          " with pad ", p.pad, " along axis ", 2 + i);
+          " with pad ", p.pad, " along axis ", s + i);
     int64_t size = room / ConvEntry(p.stride, i, 1) + 1;
-    ok = UnifySize(y[2 + i], size);
+    ok = UnifySize(y[s + i], size);
   }
   return ok;
 }
@@ -133,9 +177,7 @@ Values Gradient(const P& p, const GradArgs& g) {
   Values result(g.num_inputs());
   const Value& dy = g.dout(0);
   if (!p.no_bias && g.wants(2)) {  // first: it may be summed up as dy is computed
-    ReduceAxes axes{.axes = {0}};
-    for (int i = 2; i < dy.shape().rank(); ++i) axes.axes.push_back(i);
-    result[2] = sum(dy, axes);
+    result[2] = SumOfChannels(p, dy);
   }
   if (g.wants(0)) result[0] = ConvData(p, dy, g.in(1), g.in_spec(0).shape);
   if (g.wants(1)) result[1] = ConvWeight(p, dy, g.in(0), g.in_spec(1).shape);
@@ -171,13 +213,19 @@ bool InferWeight(P p, Specs& in, Specs& out) {
 
 template <auto kKernel>
 void Forward(const P& p, const KernelArgs& args) {
-  kKernel(MakeConvGeometry(p, args.in[0].shape(), args.out[0].shape()), args.in[0],
-          args.in[1], p.no_bias ? nullptr : &args.in[2], args.out[0]);
+  const ChannelsFirst x(p, args.in[0], true), w(p, args.in[1], true),
+      y(p, args.out[0], false);
+  kKernel(MakeConvGeometry(p, args.in[0].shape(), args.out[0].shape()), x.view(),
+          w.view(), p.no_bias ? nullptr : &args.in[2], y.view());
+  y.Store();
 }
 template <auto kKernel>
 void Data(const P& p, const KernelArgs& args) {
-  kKernel(MakeConvGeometry(p, args.out[0].shape(), args.in[0].shape()), args.in[0],
-          args.in[1], nullptr, args.out[0]);
+  const ChannelsFirst y(p, args.in[0], true), w(p, args.in[1], true),
+      x(p, args.out[0], false);
+  kKernel(MakeConvGeometry(p, args.out[0].shape(), args.in[0].shape()), y.view(),
+          w.view(), nullptr, x.view());
+  x.Store();
 }
 template <auto kKernel>
 void Weight(const P& p, const KernelArgs& args) {
@@ -185,8 +233,11 @@ void Weight(const P& p, const KernelArgs& args) {
     std::memset(args.out[0].ptr, 0, static_cast<size_t>(args.out[0].bytes()));
     return;
   }
-  kKernel(MakeConvGeometry(p, args.in[1].shape(), args.in[0].shape()), args.in[0],
-          args.in[1], args.out[0]);
+  const ChannelsFirst y(p, args.in[0], true), x(p, args.in[1], true),
+      w(p, args.out[0], false);
+  kKernel(MakeConvGeometry(p, args.in[1].shape(), args.in[0].shape()), y.view(),
+          x.view(), w.view());
+  w.Store();
 }
 
 const OpDef& convolution = Register<P>({
@@ -195,7 +246,8 @@ const OpDef& convolution = Register<P>({
     .doc = "Cross-correlates x with `num_filter` windows in 1, 2 or 3 dimensions.",
     .inputs = {{"data", Types::kFloats, "x of shape (batch, channels, ...)."},
                {"weight", Types::kFloats,
-                "(num_filter, channels / num_group, kernel)."},
+                "(num_filter, channels / num_group, kernel); with channels last "
+                "(num_filter, kernel, channels / num_group)."},
                {"bias", Types::kFloats, "Of shape (num_filter,)."}},
     .outputs =
         {{"output", Types::kFloats,
@@ -230,7 +282,25 @@ const OpDef& convolution = Register<P>({
                 {{Normal({2, 4, 6}), Normal({4, 1, 3}), Normal({4})},
                  {.kernel = {3}, .stride = {2}, .num_filter = 4, .num_group = 4}},
                 {{Normal({1, 2, 4, 3, 4}), Normal({2, 2, 2, 2, 3}), Normal({2})},
-                 {.kernel = {2, 2, 3}, .pad = {0, 1, 1}, .num_filter = 2}}},
+                 {.kernel = {2, 2, 3}, .pad = {0, 1, 1}, .num_filter = 2}},
+                {{Normal({2, 5, 6, 4}), Normal({4, 2, 3, 2}), Normal({4})},
+                 {.kernel = {2, 3},
+                  .stride = {2, 1},
+                  .dilate = {1, 2},
+                  .pad = {1, 2},
+                  .num_filter = 4,
+                  .num_group = 2,
+                  .layout = ConvLayout::kNhwc}},
+                {{Normal({2, 6, 3}), Normal({4, 3, 3})},
+                 {.kernel = {3},
+                  .num_filter = 4,
+                  .no_bias = true,
+                  .layout = ConvLayout::kNwc}},
+                {{Normal({1, 4, 3, 4, 2}), Normal({2, 2, 2, 3, 2}), Normal({2})},
+                 {.kernel = {2, 2, 3},
+                  .pad = {0, 1, 1},
+                  .num_filter = 2,
+                  .layout = ConvLayout::kNdhwc}}},
 });
 
 double ForwardCost(const P& p, const Specs& in, const Specs& out) {
@@ -255,7 +325,9 @@ double ForwardCost(const P& p, const Specs& in, const Specs& out) {
     .samples = {{{Normal({2, 3, 5, 6}), Normal({4, 3, 3, 3}), Normal({4})},
                  {.kernel = {3, 3}, .num_filter = 4}},
                 {{Normal({2, 3, 5, 6}), Normal({4, 3, 3, 2})},
-                 {.kernel = {3, 2}, .num_filter = 4, .no_bias = true}}},
+                 {.kernel = {3, 2}, .num_filter = 4, .no_bias = true}},
+                {{Normal({2, 5, 6, 3}), Normal({4, 3, 2, 3}), Normal({4})},
+                 {.kernel = {3, 2}, .num_filter = 4, .layout = ConvLayout::kNhwc}}},
 });
 
 const P kSample{.kernel = {3, 2},
@@ -264,9 +336,10 @@ const P kSample{.kernel = {3, 2},
                 .num_filter = 4,
                 .num_group = 2,
                 .no_bias = true};
-P SampleWith(const Shape& result) {
+P SampleWith(const Shape& result, ConvLayout layout = ConvLayout::kNone) {
   P p = kSample;
   p.result = result;
+  p.layout = layout;
   return p;
 }
 
@@ -283,7 +356,9 @@ const OpDef& data_gradient = Register<P>({
           return MakeConvGeometry(p, out[0].shape, in[0].shape).flops();
         },
     .samples = {{{Normal({2, 4, 3, 4}), Normal({4, 1, 3, 2})},
-                 SampleWith({2, 2, 6, 5})}},
+                 SampleWith({2, 2, 6, 5})},
+                {{Normal({2, 3, 4, 4}), Normal({4, 3, 2, 1})},
+                 SampleWith({2, 6, 5, 2}, ConvLayout::kNhwc)}},
 });
 
 const OpDef& weight_gradient = Register<P>({
@@ -299,7 +374,9 @@ const OpDef& weight_gradient = Register<P>({
           return MakeConvGeometry(p, in[1].shape, in[0].shape).flops();
         },
     .samples = {{{Normal({2, 4, 3, 4}), Normal({2, 2, 6, 5})},
-                 SampleWith({4, 1, 3, 2})}},
+                 SampleWith({4, 1, 3, 2})},
+                {{Normal({2, 3, 4, 4}), Normal({2, 6, 5, 2})},
+                 SampleWith({4, 3, 2, 1}, ConvLayout::kNhwc)}},
 });
 
 }  // namespace

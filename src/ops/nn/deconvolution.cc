@@ -46,19 +46,20 @@ Along Resolve(const P& p, int i, int64_t size) {
 
 bool Infer(const P& p, Specs& in, Specs& out) {
   CheckConvParams(p, "Deconvolution");
-  const int rank = p.kernel.rank();
+  const int rank = p.kernel.rank(), c = p.channel_axis(), s = p.space_axis();
   Shape &x = in[0].shape, &w = in[1].shape, &y = out[0].shape;
   Shape fact = Shape::Filled(rank + 2, kUnknownSize);
   Check(Assign(x, fact), "Deconvolution: x ", x, " and kernel ", p.kernel,
         " do not match; x must have ", rank + 2, " axes");
-  fact[1] = p.num_filter;
+  fact[c] = p.num_filter;
   if (!Assign(y, fact)) return false;
-  fact = Shape{x[1], p.num_filter / p.num_group};
-  for (int64_t size : p.kernel) fact.Append(size);
+  fact[0] = x[c];
+  fact[c] = p.num_filter / p.num_group;
+  for (int i = 0; i < rank; ++i) fact[s + i] = p.kernel[i];
   Check(Assign(w, fact), "Deconvolution: weight ", w, " and x ", x,
         " do not match; weight ", fact, " was expected");
-  Check(UnifySize(x[1], w[0]) && (x[1] == kUnknownSize || x[1] % p.num_group == 0),
-        "Deconvolution: x ", x, " has ", x[1], " channels; a multiple of num_group ",
+  Check(UnifySize(x[c], w[0]) && (x[c] == kUnknownSize || x[c] % p.num_group == 0),
+        "Deconvolution: x ", x, " has ", x[c], " channels; a multiple of num_group ",
         p.num_group, " was expected");
   if (!p.no_bias) {
     Check(Assign(in[2].shape, {p.num_filter}), "Deconvolution: bias ", in[2].shape,
@@ -66,9 +67,9 @@ bool Infer(const P& p, Specs& in, Specs& out) {
   }
   bool ok = UnifySize(x[0], y[0]);
   for (int i = 0; i < rank && ok; ++i) {
-    if (x[2 + i] == kUnknownSize) continue;
-    int64_t size = Resolve(p, i, x[2 + i]).out;
-    ok = UnifySize(y[2 + i], size);
+    if (x[s + i] == kUnknownSize) continue;
+    int64_t size = Resolve(p, i, x[s + i]).out;
+    ok = UnifySize(y[s + i], size);
   }
   return ok;
 }
@@ -76,9 +77,10 @@ bool Infer(const P& p, Specs& in, Specs& out) {
 // The parameters of the convolution from y to x.
 ConvParams Transposed(const P& p, const Shape& x) {
   ConvParams c = p;
-  c.num_filter = x[1];
+  c.num_filter = x[p.channel_axis()];
   c.pad = Shape::Filled(p.kernel.rank(), 0);
-  for (int i = 0; i < c.pad.rank(); ++i) c.pad[i] = Resolve(p, i, x[2 + i]).pad;
+  for (int i = 0; i < c.pad.rank(); ++i)
+    c.pad[i] = Resolve(p, i, x[p.space_axis() + i]).pad;
   c.adj = c.target_shape = {};
   return c;
 }
@@ -88,9 +90,7 @@ Values Gradient(const P& p, const GradArgs& g) {
   const Value& dy = g.dout(0);
   Values result(g.num_inputs());
   if (!p.no_bias && g.wants(2)) {  // first: it may be summed up as dy is computed
-    ReduceAxes axes{.axes = {0}};
-    for (int i = 2; i < dy.shape().rank(); ++i) axes.axes.push_back(i);
-    result[2] = sum(dy, axes);
+    result[2] = SumOfChannels(p, dy);
   }
   if (g.wants(0)) result[0] = ConvForward(conv, dy, g.in(1));
   if (g.wants(1)) result[1] = ConvWeight(conv, g.in(0), dy, g.in_spec(1).shape);
@@ -103,8 +103,11 @@ ConvGeometry Geometry(const P& p, const Shape& x, const Shape& y) {
 
 template <auto kKernel>
 void Forward(const P& p, const KernelArgs& args) {
-  kKernel(Geometry(p, args.in[0].shape(), args.out[0].shape()), args.in[0], args.in[1],
-          p.no_bias ? nullptr : &args.in[2], args.out[0]);
+  const ChannelsFirst x(p, args.in[0], true), w(p, args.in[1], true),
+      y(p, args.out[0], false);
+  kKernel(Geometry(p, args.in[0].shape(), args.out[0].shape()), x.view(), w.view(),
+          p.no_bias ? nullptr : &args.in[2], y.view());
+  y.Store();
 }
 
 std::vector<Param<P>> ParamList() {
@@ -126,7 +129,8 @@ const OpDef& deconvolution = Register<P>({
     .doc = "The transposed convolution: spreads every element of x over a window of y.",
     .inputs = {{"data", Types::kFloats, "x of shape (batch, channels, ...)."},
                {"weight", Types::kFloats,
-                "(channels, num_filter / num_group, kernel)."},
+                "(channels, num_filter / num_group, kernel); with channels last "
+                "(channels, kernel, num_filter / num_group)."},
                {"bias", Types::kFloats, "Of shape (num_filter,)."}},
     .outputs =
         {{"output", Types::kFloats,
@@ -159,7 +163,22 @@ const OpDef& deconvolution = Register<P>({
          {{Normal({2, 2, 5}), Normal({2, 3, 4})},
           NoBias({.kernel = {4}, .stride = {2}, .num_filter = 3, .target_shape = {9}})},
          {{Normal({1, 2, 2, 3, 2}), Normal({2, 1, 2, 2, 2})},
-          NoBias({.kernel = {2, 2, 2}, .num_filter = 1})}},
+          NoBias({.kernel = {2, 2, 2}, .num_filter = 1})},
+         {{Normal({1, 3, 4, 4}), Normal({4, 3, 2, 2}), Normal({4})},
+          {.kernel = {3, 2},
+           .stride = {2, 3},
+           .dilate = {1, 2},
+           .pad = {1, 0},
+           .num_filter = 4,
+           .num_group = 2,
+           .layout = ConvLayout::kNhwc,
+           .adj = {1, 2}}},
+         {{Normal({2, 5, 2}), Normal({2, 4, 3})},
+          NoBias({.kernel = {4},
+                  .stride = {2},
+                  .num_filter = 3,
+                  .layout = ConvLayout::kNwc,
+                  .target_shape = {9}})}},
 });
 
 }  // namespace

@@ -268,7 +268,31 @@ TEST(Convolution, EmptyBatchesAndWrongShapes) {
               {"no_bias", "True"},
               {"layout", "NHWC"}});
       },
-      ErrorKind::kNotImplemented, {"Convolution", "channels last"});
+      ErrorKind::kValue, {"Convolution", "(2, 1, 3, 3)", "(2, 3, 3, ?)"});
+  ExpectError(
+      [&] {
+        Call("Convolution", {Ramp({1, 1, 5, 5}), w},
+             {{"kernel", "(3, 3)"},
+              {"num_filter", "2"},
+              {"no_bias", "True"},
+              {"layout", "NWC"}});
+      },
+      ErrorKind::kValue, {"Convolution", "NWC", "(3, 3)"});
+  ExpectError(
+      [&] {
+        Call("Deconvolution", {Ramp({1, 5, 5, 1}), w},
+             {{"kernel", "(3, 3)"}, {"num_filter", "2"}, {"layout", "NHWC"}});
+      },
+      ErrorKind::kValue, {"Deconvolution", "(2, 1, 3, 3)", "(1, 3, 3, 2)"});
+  ExpectError(
+      [&] {
+        Call("Convolution", {Ramp({1, 1, 5, 5}), w},
+             {{"kernel", "(3, 3)"},
+              {"num_filter", "2"},
+              {"no_bias", "True"},
+              {"layout", "HWCN"}});
+      },
+      ErrorKind::kValue, {"Convolution", "layout", "HWCN"});
 }
 
 TEST(Deconvolution, TargetShapeTakesThePlaceOfPadding) {

@@ -165,7 +165,7 @@ class Conv1D(_Conv):
         in_channels=0,
         **kwargs,
     ):
-        _check_layout(layout, 1, channels_last=False)
+        _check_layout(layout, 1)
         super().__init__(
             channels,
             _tuple(kernel_size, 1, "kernel_size"),
@@ -279,7 +279,7 @@ class Conv1DTranspose(_Conv):
         in_channels=0,
         **kwargs,
     ):
-        _check_layout(layout, 1, channels_last=False)
+        _check_layout(layout, 1)
         self.__dict__["outpad"] = _tuple(output_padding, 1, "output_padding")
         kwargs.setdefault("op_name", "Deconvolution")
         super().__init__(

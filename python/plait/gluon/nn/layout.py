@@ -17,8 +17,8 @@ def _tuple(value, dims, name):
     return tuple(value)
 
 
-def _check_layout(layout, dims, channels_last=True):
-    allowed = _LAYOUTS[dims][: 2 if channels_last else 1]
+def _check_layout(layout, dims):
+    allowed = _LAYOUTS[dims]
     assert layout in allowed, "Only supports %s layout for %dD, got %r" % (
         " and ".join(allowed),
         dims,
