@@ -76,6 +76,27 @@ def test_is_channels_first_transposed(op, name, batch, dtype):
         np.testing.assert_allclose(b, a, atol=ERRORS[dtype] * np.abs(a).max())
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("kind", ["max", "avg", "sum", "global"])
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_pooling_is_channels_first_transposed(dims, kind, dtype):
+    params = {"kernel": (3,) * dims, "stride": (2,) * dims, "pad": (1,) * dims}
+    params["pool_type"] = "max" if kind == "global" else kind
+    params["global_pool"] = kind == "global"
+    x = normal((2, 5) + (8, 7, 6)[:dims], 1)
+    results = []
+    for layout, data in ((FIRST[dims], x), (LAST[dims], to_last(x))):
+        a = nd.array(data, dtype=dtype)
+        a.attach_grad()
+        with autograd.record():
+            y = nd.Pooling(a, layout=layout, **params)
+        head = y.asnumpy().astype("float64") ** 2
+        y.backward(nd.array(head, dtype=dtype))
+        results.append([b.astype("float64").asnumpy() for b in (y, a.grad)])
+    for a, b in zip(*results):
+        np.testing.assert_array_equal(to_last(a), b)
+
+
 def test_second_derivatives():
     x, w = nd.array(normal((2, 5, 5, 3), 1)), nd.array(normal((4, 3, 3, 3), 2))
 

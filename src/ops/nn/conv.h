@@ -11,7 +11,6 @@
 #include <array>
 
 #include "cpu/conv.h"
-#include "cpu/scratch.h"
 #include "graph/op.h"
 
 namespace plait {
@@ -66,23 +65,6 @@ inline int64_t ConvEntry(const Shape& s, int axis, int64_t otherwise) {
 ConvGeometry MakeConvGeometry(const ConvParams& p, const Shape& x, const Shape& y);
 // The gradient of the bias: the sum of dy over all axes but the channels.
 Value SumOfChannels(const ConvParams& p, const Value& dy);
-
-// An array as kernels want it, with channels first: itself, or a copy where it has
-// them last. What a kernel wrote into a copy is stored by Store.
-class ChannelsFirst {
- public:
-  ChannelsFirst(const ConvParams& p, const View& array, bool read);
-  ChannelsFirst(const ChannelsFirst&) = delete;
-  ChannelsFirst& operator=(const ChannelsFirst&) = delete;
-
-  const View& view() const { return view_; }
-  void Store() const;
-
- private:
-  Shape shape_;
-  View array_, view_;
-  cpu::Scratch copy_;
-};
 
 // The rows of parameters that convolution and deconvolution have in common.
 std::vector<Param<ConvParams>> ConvParamList();

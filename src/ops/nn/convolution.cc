@@ -2,9 +2,9 @@
 
 #include <cstring>
 
-#include "cpu/strided.h"
 #include "graph/math.h"
 #include "ops/infer.h"
+#include "ops/nn/channels_first.h"
 #include "ops/nn/conv.h"
 
 namespace plait {
@@ -64,36 +64,6 @@ Value SumOfChannels(const ConvParams& p, const Value& dy) {
     if (i != p.channel_axis()) axes.axes.push_back(i);
   }
   return sum(dy, axes);
-}
-
-namespace {
-
-Shape WithChannelsFirst(const Shape& s) {
-  Shape first = s;
-  for (int i = 2; i < s.rank(); ++i) first[i] = s[i - 1];
-  first[1] = s.back();
-  return first;
-}
-
-}  // namespace
-
-ChannelsFirst::ChannelsFirst(const ConvParams& p, const View& array, bool read)
-    : shape_(p.channels_last() ? WithChannelsFirst(array.shape()) : Shape()),
-      array_(array),
-      view_(array),
-      copy_(p.channels_last() ? static_cast<size_t>(array.bytes()) : 0) {
-  if (!p.channels_last()) return;
-  view_ = {copy_.As<void>(), &shape_, array.dtype};
-  if (!read) return;
-  cpu::CopyStrided(shape_, view_.ptr, cpu::RowMajor(shape_), array.ptr,
-                   WithChannelsFirst(cpu::RowMajor(array.shape())),
-                   SizeOf(array.dtype));
-}
-
-void ChannelsFirst::Store() const {
-  if (view_.sizes == array_.sizes) return;
-  cpu::CopyStrided(shape_, array_.ptr, WithChannelsFirst(cpu::RowMajor(array_.shape())),
-                   view_.ptr, cpu::RowMajor(shape_), SizeOf(array_.dtype));
 }
 
 std::vector<Param<ConvParams>> ConvParamList() {
@@ -213,16 +183,16 @@ bool InferWeight(P p, Specs& in, Specs& out) {
 
 template <auto kKernel>
 void Forward(const P& p, const KernelArgs& args) {
-  const ChannelsFirst x(p, args.in[0], true), w(p, args.in[1], true),
-      y(p, args.out[0], false);
+  const ChannelsFirst x(p.channels_last(), args.in[0], true),
+      w(p.channels_last(), args.in[1], true), y(p.channels_last(), args.out[0], false);
   kKernel(MakeConvGeometry(p, args.in[0].shape(), args.out[0].shape()), x.view(),
           w.view(), p.no_bias ? nullptr : &args.in[2], y.view());
   y.Store();
 }
 template <auto kKernel>
 void Data(const P& p, const KernelArgs& args) {
-  const ChannelsFirst y(p, args.in[0], true), w(p, args.in[1], true),
-      x(p, args.out[0], false);
+  const ChannelsFirst y(p.channels_last(), args.in[0], true),
+      w(p.channels_last(), args.in[1], true), x(p.channels_last(), args.out[0], false);
   kKernel(MakeConvGeometry(p, args.out[0].shape(), args.in[0].shape()), y.view(),
           w.view(), nullptr, x.view());
   x.Store();
@@ -233,8 +203,8 @@ void Weight(const P& p, const KernelArgs& args) {
     std::memset(args.out[0].ptr, 0, static_cast<size_t>(args.out[0].bytes()));
     return;
   }
-  const ChannelsFirst y(p, args.in[0], true), x(p, args.in[1], true),
-      w(p, args.out[0], false);
+  const ChannelsFirst y(p.channels_last(), args.in[0], true),
+      x(p.channels_last(), args.in[1], true), w(p.channels_last(), args.out[0], false);
   kKernel(MakeConvGeometry(p, args.in[1].shape(), args.in[0].shape()), y.view(),
           x.view(), w.view());
   w.Store();

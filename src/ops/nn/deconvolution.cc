@@ -2,6 +2,7 @@
 
 #include "graph/math.h"
 #include "ops/infer.h"
+#include "ops/nn/channels_first.h"
 #include "ops/nn/conv.h"
 
 namespace plait {
@@ -103,8 +104,8 @@ ConvGeometry Geometry(const P& p, const Shape& x, const Shape& y) {
 
 template <auto kKernel>
 void Forward(const P& p, const KernelArgs& args) {
-  const ChannelsFirst x(p, args.in[0], true), w(p, args.in[1], true),
-      y(p, args.out[0], false);
+  const ChannelsFirst x(p.channels_last(), args.in[0], true),
+      w(p.channels_last(), args.in[1], true), y(p.channels_last(), args.out[0], false);
   kKernel(Geometry(p, args.in[0].shape(), args.out[0].shape()), x.view(), w.view(),
           p.no_bias ? nullptr : &args.in[2], y.view());
   y.Store();

@@ -94,7 +94,7 @@ void PlainPoolMaxBackward(const PoolGeometry& g, const View& dy, const View& x,
 // y = u at the place of each window's largest x: the gradient of the above for dy.
 void PlainPoolTake(const PoolGeometry& g, const View& u, const View& x, const View& y);
 
-// The fast ones, for one and two dimensions, channels first.
+// The fast ones, for one and two dimensions.
 const char* DeclinesPoolPlanes(const PoolParams& p, const Specs& in, const Specs& out);
 void PoolPlanesForward(const PoolParams& p, const KernelArgs& args);
 void PoolPlanesSpread(const PoolParams& p, const KernelArgs& args);

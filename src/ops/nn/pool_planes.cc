@@ -7,6 +7,7 @@
 #include "base/parallel.h"
 #include "cpu/pointwise.h"
 #include "cpu/pool.h"
+#include "ops/nn/channels_first.h"
 #include "ops/nn/pool.h"
 
 namespace plait {
@@ -59,36 +60,42 @@ void WithFloats(const PoolPlanes& p, const View& a, const View* b, const View& y
 const char* DeclinesPoolPlanes(const P& p, const Specs& in, const Specs&) {
   if (in[0].dtype == DType::kFloat64 || !IsFloat(in[0].dtype)) return "not for floats";
   if (in[0].shape.rank() > 4) return "windows in three dimensions";
-  if (p.channels_last()) return "channels last";
   if (p.pool_type == PoolType::kLp) return "lp";
   return nullptr;
 }
 
 void PoolPlanesForward(const P& p, const KernelArgs& args) {
-  WithFloats(PlanesOf(p, args.in[0].shape(), args.out[0].shape()), args.in[0], nullptr,
-             args.out[0],
-             [&](const PoolPlanes& planes, const float* x, const float*, float* y) {
-               if (p.pool_type == PoolType::kMax) return cpu::MaxPool(planes, x, y);
-               cpu::SumPool(planes, p.pool_type == PoolType::kAvg, p.include_pad(), x,
-                            y);
-             });
+  const ChannelsFirst x(p.channels_last(), args.in[0], true),
+      y(p.channels_last(), args.out[0], false);
+  WithFloats(
+      PlanesOf(p, args.in[0].shape(), args.out[0].shape()), x.view(), nullptr, y.view(),
+      [&](const PoolPlanes& planes, const float* xs, const float*, float* ys) {
+        if (p.pool_type == PoolType::kMax) return cpu::MaxPool(planes, xs, ys);
+        cpu::SumPool(planes, p.pool_type == PoolType::kAvg, p.include_pad(), xs, ys);
+      });
+  y.Store();
 }
 
 void PoolPlanesSpread(const P& p, const KernelArgs& args) {
-  WithFloats(PlanesOf(p, args.out[0].shape(), args.in[0].shape()), args.in[0], nullptr,
-             args.out[0],
-             [&](const PoolPlanes& planes, const float* dy, const float*, float* dx) {
+  const ChannelsFirst dy(p.channels_last(), args.in[0], true),
+      dx(p.channels_last(), args.out[0], false);
+  WithFloats(PlanesOf(p, args.out[0].shape(), args.in[0].shape()), dy.view(), nullptr,
+             dx.view(),
+             [&](const PoolPlanes& planes, const float* from, const float*, float* to) {
                cpu::SumPoolBackward(planes, p.pool_type == PoolType::kAvg,
-                                    p.include_pad(), dy, dx);
+                                    p.include_pad(), from, to);
              });
+  dx.Store();
 }
 
 void PoolPlanesMaxBackward(const P& p, const KernelArgs& args) {
-  WithFloats(PlanesOf(p, args.out[0].shape(), args.in[0].shape()), args.in[0],
-             &args.in[1], args.out[0],
-             [](const PoolPlanes& planes, const float* dy, const float* x, float* dx) {
-               cpu::MaxPoolBackward(planes, dy, x, dx);
-             });
+  const ChannelsFirst dy(p.channels_last(), args.in[0], true),
+      x(p.channels_last(), args.in[1], true), dx(p.channels_last(), args.out[0], false);
+  WithFloats(PlanesOf(p, args.out[0].shape(), args.in[0].shape()), dy.view(), &x.view(),
+             dx.view(),
+             [](const PoolPlanes& planes, const float* from, const float* xs,
+                float* to) { cpu::MaxPoolBackward(planes, from, xs, to); });
+  dx.Store();
 }
 
 }  // namespace plait
