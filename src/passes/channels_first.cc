@@ -77,6 +77,14 @@ bool IsTranspose(const GraphNode& node, const Shape& order) {
   return axes == order;
 }
 
+// Copies that stretch, whose parameters name axes or sizes.
+bool NamesAxes(const OpDef& op) {
+  return std::any_of(op.fields.begin(), op.fields.end(), [](const Field& field) {
+    return field.name.find("axes") != std::string::npos || field.name == "axis" ||
+           field.name == "shape";
+  });
+}
+
 class ChannelsPass {
  public:
   explicit ChannelsPass(const Graph& graph) : graph_(graph), rewriter_(graph) {}
@@ -181,7 +189,7 @@ class ChannelsPass {
 
   bool Pointwise(int id, GraphNode& node) {
     if (!node.op->IsPointwise(*node.params) || node.op->random ||
-        !node.op->mutates.empty() || node.outputs.size() > 31)
+        !node.op->mutates.empty() || node.outputs.size() > 31 || NamesAxes(*node.op))
       return false;
     const Shape& y = node.outputs[0].shape;
     const int rank = y.rank();
