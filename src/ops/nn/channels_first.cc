@@ -17,12 +17,10 @@ Shape Reordered(const Shape& s) {
 }  // namespace
 
 ChannelsFirst::ChannelsFirst(bool last, const View& array, bool read)
-    : shape_(last ? Reordered(array.shape()) : Shape()),
-      array_(array),
-      view_(array),
-      copy_(last ? static_cast<size_t>(array.bytes()) : 0) {
+    : shape_(last ? Reordered(array.shape()) : Shape()), array_(array), view_(array) {
   if (!last) return;
-  view_ = {copy_.As<void>(), &shape_, array.dtype};
+  copy_.emplace(static_cast<size_t>(array.bytes()));
+  view_ = {copy_->As<void>(), &shape_, array.dtype};
   if (!read) return;
   cpu::CopyStrided(shape_, view_.ptr, cpu::RowMajor(shape_), array.ptr,
                    Reordered(cpu::RowMajor(array.shape())), SizeOf(array.dtype));

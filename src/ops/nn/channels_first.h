@@ -3,6 +3,8 @@
 #ifndef PLAIT_OPS_NN_CHANNELS_FIRST_H_
 #define PLAIT_OPS_NN_CHANNELS_FIRST_H_
 
+#include <optional>
+
 #include "cpu/scratch.h"
 #include "graph/op.h"
 
@@ -22,7 +24,7 @@ class ChannelsFirst {
  private:
   Shape shape_;
   View array_, view_;
-  cpu::Scratch copy_;
+  std::optional<cpu::Scratch> copy_;
 };
 
 }  // namespace plait
