@@ -299,8 +299,13 @@ enum class Way { kInnerProducts, kInPlace, kSmallPanels, kBlocks };
 template <typename T>
 Way WayOf(const GemmProblem<T>& p, double work) {
   if (IsInnerProducts(p)) return Way::kInnerProducts;
-  if (work > 1 << 15 && p.m > kTileRows) return Way::kBlocks;
   const bool in_place = !p.trans_b && (kSafeMasks || p.n % kLanes<T> == 0);
+  // Up to so many multiplications, copies of A or B cost more than they bring.
+  constexpr double kLittle = 1 << 15, kLittleInPlace = 1 << 21;
+  constexpr int64_t kFirstCaches = (128 << 10) / sizeof(T);
+  const bool little = work <= kLittle || p.m <= kTileRows ||
+                      (in_place && work <= kLittleInPlace && p.k * p.n <= kFirstCaches);
+  if (!little) return Way::kBlocks;
   return in_place ? Way::kInPlace : Way::kSmallPanels;
 }
 
