@@ -13,6 +13,10 @@ say otherwise: all ranks call them, in one order and with arrays of equal shapes
     dist.allreduce_metric(metric)
 """
 
+import contextlib
+import math
+import os
+
 from . import _plait
 from .error import MXNetTypeError, MXNetValueError, RankLost
 from .ndarray import NDArray
@@ -162,8 +166,20 @@ def shrink(timeout=300):
     their old order. Stores and trainers must then be made again, and weights and
     optimizer states loaded from a checkpoint: those in memory may be of different
     steps, and the states that the lost rank owned are gone. Needs an MPI that can,
-    `mpirun --with-ft ulfm` of Open MPI 5; else it is a MXNetRuntimeError. When not all
-    have come in `timeout` seconds it raises, and may be called again.
+    Open MPI 5 (plait-run, or `mpirun --with-ft ulfm`); else it is a MXNetRuntimeError.
+    When not all have come in `timeout` seconds it raises, and may be called again.
     """
-    _plait.world_shrink(float(timeout))
+    _tell_launcher(f"shrinking {math.ceil(timeout) if timeout < 1e6 else 10**6}")
+    try:
+        _plait.world_shrink(float(timeout))
+    except Exception:
+        _tell_launcher("shrinking 0")
+        raise
+    _tell_launcher(f"shrunk {size()}")
     return size()
+
+
+def _tell_launcher(text):
+    """plait-run waits for those that go on, and must know who they are."""
+    with contextlib.suppress(KeyError, ValueError, OSError):
+        os.write(int(os.environ["PLAIT_RUN_PIPE"]), f"\x1d{text}\n".encode())

@@ -402,6 +402,7 @@ bool ExchangeThread::Stopped() {
 void ExchangeThread::Break(const std::string& fault) {
   comm_.Abort(fault);  // the first one counts
   fault_ = comm_.fault();
+  if (fault_.empty()) fault_ = fault;  // the job has ended
   std::vector<CollectTransfer*> transfers;
   for (auto& [id, meeting] : meetings_) {
     if (meeting.transfer != nullptr) transfers.push_back(meeting.transfer);

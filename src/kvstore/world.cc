@@ -113,9 +113,11 @@ void AtExit(int status, void*) {
   if (status != 0) opened->Abort("ended with status " + std::to_string(status));
   const std::string before = opened->fault();
   // mpirun of Open MPI 5 tells the others of a process that a signal has ended, and not
-  // of one that has failed. Who fails because of another keeps its status.
+  // of one that has failed; plait-run's supervisors see to that themselves. Who fails
+  // because of another keeps its status.
   const std::string own = "rank " + std::to_string(opened->rank()) + ": ";
-  const bool by_signal = status != 0 && before.starts_with(own) && opened->can_shrink();
+  const bool by_signal = status != 0 && before.starts_with(own) &&
+                         opened->can_shrink() && !Is(Option::kRunPipe);
   MpiCommunicator* const world = std::exchange(opened, nullptr);
   if (world->Close()) return;
   if (before.empty() && !world->fault().empty()) {
@@ -173,6 +175,10 @@ std::shared_ptr<Shrinking> StartShrinking() {
   auto shrinking = std::make_shared<Shrinking>();
   sigset_t all, before;  // signals are for the program's own threads
   sigfillset(&all);
+  // But for its own faults: blocked ones end the process without a word.
+  for (const int fault : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) {
+    sigdelset(&all, fault);
+  }
   pthread_sigmask(SIG_SETMASK, &all, &before);
   std::thread([shrinking, old = opened] { shrinking->Run(*old); }).detach();
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -194,8 +200,8 @@ std::string WhyNotShrink() {
   if (opened == nullptr) return "this process is no rank of a job";
   if (opened->can_shrink()) return "";
   return "the MPI of this job, or its launcher, cannot lose a rank and go on; "
-         "`mpirun --with-ft ulfm` of Open MPI 5 can, and plait-run --restarts starts "
-         "the job again";
+         "plait-run and `mpirun --with-ft ulfm` of Open MPI 5 can, and plait-run "
+         "--restarts starts the job again";
 }
 
 Communicator& ShrinkWorld(std::chrono::milliseconds most) {

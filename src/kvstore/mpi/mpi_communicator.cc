@@ -39,6 +39,10 @@ std::string Peer(int rank) {
 
 // When a rank is lost while the others meet again, they wait for it for so long.
 constexpr std::chrono::seconds kMeetingAfterLoss{15};
+// Ranks are often lost together, as those of one machine. Open MPI 5.0.11 crashes in
+// all that are left when it learns of a loss while it makes the new communicator: so it
+// gets some time to learn of them before.
+constexpr std::chrono::milliseconds kSettling{300};
 // MPI may learn of a lost rank before the heartbeats, which know more.
 constexpr std::chrono::seconds kNews{2};
 
@@ -124,6 +128,7 @@ std::unique_ptr<MpiCommunicator> MpiCommunicator::Shrink(MpiCommunicator& old) {
   for (int tries = 0;; ++tries) {
     int rank = 0, size = 0;
     char error[kPlaitMpiError] = "";
+    std::this_thread::sleep_for(kSettling);
     Check(old.mpi_.shrink(&rank, &size, error) == 0, ErrorKind::kRuntime,
           "kvstore: ", old.mpi_.name, " cannot go on with fewer ranks: ", error);
     std::unique_ptr<MpiCommunicator> next;
@@ -286,6 +291,10 @@ void MpiCommunicator::Wake() {
 }
 
 void MpiCommunicator::Abort(const std::string& text) {
+  {
+    std::lock_guard lock(calls_);
+    if (closed_) return;  // all ranks have ended well
+  }
   if (wires_) wires_->TakeBack();  // the program uses its memory again
   heartbeats_->Tell(rank_, Peer(rank_) + ": " + text);
 }
