@@ -201,7 +201,7 @@ class AsyncStore final : public SharedStore {
   }
 
   void SetStaleness(int64_t bound) override {
-    if (bound >= 0) exchange().Bound(first_slot());
+    exchange().Bound(first_slot());  // also without a bound, so that ranks may differ
     server_->SetStaleness(bound);
     SharedStore::Barrier();  // nobody counts before all do
   }

@@ -171,6 +171,24 @@ TEST(AsyncStore, WhoWaitsOrEndsHoldsNobodyUp) {
   });
 }
 
+TEST(AsyncStore, ARankMayMakeItsStoreAfterAnotherHasBegunToBoundIts) {
+  InRanks(2, [&](Exchange& exchange) {
+    if (exchange.rank() == 0) AwaitWordOfOthers(exchange);
+    const auto store = MakeSharedStore(exchange, Consistency::kEventual);
+    EXPECT_EQ(ErrorOf([&] { store->SetStaleness(1); }), "");
+    // And the bound holds.
+    store->SetUpdater(std::make_shared<Adder>());
+    const Key key(std::string("w"));
+    const NDArray first = Filled(700, 0);
+    store->Init({&key, 1}, {&first, 1});
+    for (int i = 0; i < 5; ++i) {
+      PushOne(*store, key, Filled(700, 1));
+      EXPECT_GE(ValuesOf(PullOne(*store, key, 700)).back(), 2 * i);
+    }
+    EXPECT_EQ(ErrorOf([&] { store->Barrier(); }), "");
+  });
+}
+
 TEST(AsyncStore, OnlyAsynchronousStoresAreBounded) {
   InRanks(2, [&](Exchange& exchange) {
     const auto store = MakeSharedStore(exchange, Consistency::kSequential);

@@ -129,6 +129,9 @@ void Exchange::RefusePush(int to, uint32_t slot, const std::string& why) {
 }
 
 void Exchange::Bound(uint32_t store) {
+  // A rank without the store could not count, and who is not counted by all would wait
+  // or be waited for without end.
+  Barrier();
   impl_->Bound(store);
 }
 

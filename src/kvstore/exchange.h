@@ -98,6 +98,7 @@ class Exchange {
              const std::string& error = "");
   void RefusePush(int to, uint32_t slot, const std::string& why);
   // From now on the servers of a store learn when a rank waits for all the others.
+  // Collective: waits until all ranks serve that store, and counts from then on alike.
   void Bound(uint32_t store);
 
  private:

@@ -501,6 +501,7 @@ void RowServer::OnFault(const std::string& why) {
   {
     const std::lock_guard lock(mutex_);
     fault_ = why;
+    for (auto& [number, served] : served_) served.waiting.clear();  // who asked knows
     for (auto& [id, mail] : mails_) {
       if (mail.arrival == nullptr) continue;
       mail.arrival->failure = why;

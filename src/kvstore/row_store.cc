@@ -184,7 +184,7 @@ void RowStore::SetUpdater(std::shared_ptr<StoreUpdater> updater, bool by_rows) {
 void RowStore::SetStaleness(int64_t bound) {
   if (consistency_ == Consistency::kSequential) return;  // the store says so
   bounded_ = bound >= 0;
-  if (bounded_) exchange_.Bound(first_slot_);
+  exchange_.Bound(first_slot_);
   server_->SetStaleness(bound);
 }
 

@@ -52,7 +52,8 @@ class RowStore {
   // Everything, into an array of any storage.
   void Pull(const Key& key, const NDArray& out, int priority);
 
-  // Of eventual consistency, as Store::SetStaleness; a barrier must follow.
+  // Of eventual consistency, as Store::SetStaleness; collective, and a barrier must
+  // follow.
   void SetStaleness(int64_t bound);
 
   // Collective where keys have begun. by_rows: a row of the result depends on the same

@@ -329,6 +329,15 @@ TEST(RowStore, AtOnceWhoWaitsOrEndsHoldsNobodyUp) {
   });
 }
 
+TEST(RowStore, ARankMayMakeItsStoreAfterAnotherHasBegunToBoundIts) {
+  InRanks(2, [&](Exchange& exchange) {
+    if (exchange.rank() == 0) AwaitWordOfOthers(exchange);
+    RowStore store(exchange, Consistency::kEventual);
+    EXPECT_EQ(ErrorOf([&] { store.SetStaleness(1); }), "");
+    EXPECT_EQ(ErrorOf([&] { exchange.Barrier(); }), "");
+  });
+}
+
 TEST(RowStore, AtOnceEachPushIsAppliedOnce) {
   InRanks(3, [](Exchange& exchange) {
     RowStore store(exchange, Consistency::kEventual);

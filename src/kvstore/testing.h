@@ -4,6 +4,7 @@
 #define PLAIT_KVSTORE_TESTING_H_
 
 #include <barrier>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <thread>
@@ -13,6 +14,7 @@
 #include "base/testing.h"
 #include "engine/engine.h"
 #include "kvstore/exchange.h"
+#include "kvstore/outbox.h"
 #include "kvstore/transport.h"
 
 namespace plait {
@@ -33,6 +35,16 @@ void InRanks(int ranks, F&& f) {
     });
   }
   for (std::thread& t : threads) t.join();
+}
+
+// Until something of a sum has come to this rank, which has not begun it: rank 0 owns
+// all of a barrier's.
+inline void AwaitWordOfOthers(const Exchange& exchange) {
+  const auto last = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (exchange.traffic().payload_received == 0) {
+    Check(std::chrono::steady_clock::now() < last, "a test: no word of other ranks");
+    std::this_thread::yield();
+  }
 }
 
 }  // namespace plait

@@ -263,7 +263,8 @@ TEST(Heartbeats, AnImpostorLearnsNothing) {
   const std::string all(heard, static_cast<size_t>(bytes));
   const auto& token = contacts[0].token;
   EXPECT_EQ(all.find(std::string(token.begin(), token.end())), std::string::npos);
-  EXPECT_THAT(error, HasSubstr("rank 1 has no connection to rank 0 (host "));
+  EXPECT_THAT(error, AllOf(HasSubstr("rank 1 has no connection to rank 0 (host "),
+                           HasSubstr("who answers there does not know the job's")));
 }
 
 // A rank with `count` lower neighbours, in its own words if it fails.

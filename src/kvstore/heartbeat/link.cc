@@ -45,8 +45,10 @@ void Link::Close() {
   if (fd >= 0) close(fd);
 }
 
-bool Link::End(const char* why) {
-  if (why_.empty()) why_ = why;
+bool Link::End(const char* why, int error) {
+  if (!why_.empty()) return false;
+  why_ = why;
+  error_ = error;
   return false;
 }
 
@@ -64,7 +66,7 @@ void Link::EndOfStream() {
 bool Link::Write() {
   while (open() && !out_.empty()) {
     const ssize_t done = send(fd(), out_.data(), out_.size(), MSG_NOSIGNAL);
-    if (done < 0) return WouldBlock(errno) ? true : End(std::strerror(errno));
+    if (done < 0) return WouldBlock(errno) ? true : End(std::strerror(errno), errno);
     out_.erase(out_.begin(), out_.begin() + done);
   }
   return true;
@@ -75,7 +77,7 @@ bool Link::Read() {
   while (open() && in_.size() < kMostWaiting) {
     const ssize_t done = recv(fd(), bytes, sizeof(bytes), 0);
     if (done == 0) return End("the connection was closed");
-    if (done < 0) return WouldBlock(errno) ? true : End(std::strerror(errno));
+    if (done < 0) return WouldBlock(errno) ? true : End(std::strerror(errno), errno);
     in_.insert(in_.end(), bytes, bytes + done);
   }
   return true;

@@ -1,8 +1,8 @@
 // Link: one TCP connection of the heartbeats, and the frames that go over it.
 //
-// A connection starts with a Hello, an Answer and a Proof; then frames follow. A frame
-// is a header of 8 bytes and up to kMostText bytes of text. Anything else closes the
-// connection. Sockets never block. Not thread safe.
+// A connection starts with a Hello, an Answer, a Proof and a Welcome; then frames
+// follow. A frame is a header of 8 bytes and up to kMostText bytes of text. Anything
+// else closes the connection. Sockets never block. Not thread safe.
 
 #ifndef PLAIT_KVSTORE_HEARTBEAT_LINK_H_
 #define PLAIT_KVSTORE_HEARTBEAT_LINK_H_
@@ -22,12 +22,13 @@
 
 namespace plait {
 
-// What who calls says first, what the other end answers, and what ends it.
+// What who calls says first, what the other end answers, the caller's proof, and that
+// the other end has it: only then the connection counts for the caller.
 struct Hello {
   static constexpr uint32_t kMagic = 0x62746c70;  // "pltb"
 
   uint32_t magic = kMagic;
-  uint32_t version = 2;
+  uint32_t version = 3;
   int32_t from = 0;
   int32_t to = 0;
   Bytes16 nonce{};
@@ -37,6 +38,9 @@ struct Answer {
 };
 struct Proof {
   Bytes16 proof{};
+};
+struct Welcome {
+  uint32_t magic = Hello::kMagic;
 };
 static_assert(sizeof(Hello) == 32 && std::is_trivially_copyable_v<Hello>);
 
@@ -68,7 +72,7 @@ class Link {
   bool open() const { return fd() >= 0; }
   void Close();
 
-  template <typename Plain>  // Hello, Answer, Proof
+  template <typename Plain>  // Hello, Answer, Proof, Welcome
   void SendPlain(const Plain& value) {
     const char* bytes = reinterpret_cast<const char*>(&value);
     out_.insert(out_.end(), bytes, bytes + sizeof(value));
@@ -83,6 +87,7 @@ class Link {
   bool Write();
   bool Read();
   const std::string& why() const { return why_; }
+  int error() const { return error_; }  // the system's, if that is why
 
   template <typename Plain>
   std::optional<Plain> TakePlain() {
@@ -97,12 +102,13 @@ class Link {
   bool malformed() const { return malformed_; }
 
  private:
-  bool End(const char* why);
+  bool End(const char* why, int error = 0);
 
   std::atomic<int> fd_;
   std::vector<char> in_;
   std::vector<char> out_;
   std::string why_;
+  int error_ = 0;
   bool malformed_ = false;
 };
 

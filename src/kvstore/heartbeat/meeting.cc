@@ -16,17 +16,36 @@
 #include <utility>
 
 #include "base/error.h"
+#include "kvstore/heartbeat/guests.h"
 
 namespace plait {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Strangers that have proved nothing; the oldest makes room for the next.
-constexpr size_t kMostGuests = 64;
 // Calls at a time, and how long one may keep others waiting.
 constexpr size_t kMostCalls = 48;
 constexpr std::chrono::milliseconds kAnswer(500);
+// Between two calls of an address, and between looks where time alone changes
+// something.
+constexpr std::chrono::milliseconds kPause(50);
+
+// Whether another try may have more luck.
+bool Passes(int error) {
+  switch (error) {
+    case EADDRNOTAVAIL:  // all ports are in use
+    case EAGAIN:
+    case ECONNABORTED:
+    case ECONNRESET:
+    case EINTR:
+    case ENOBUFS:
+    case ENOMEM:
+    case ETIMEDOUT:
+      return true;
+    default:
+      return false;
+  }
+}
 
 int64_t FileLimit() {
   rlimit limit{};
@@ -37,13 +56,15 @@ int64_t FileLimit() {
 class Meeting {
  public:
   Meeting(int rank, std::span<const Contact> contacts, const Listener& listener,
-          std::vector<int> neighbours)
+          std::vector<int> neighbours, const std::function<bool()>& vain)
       : rank_(rank),
         contacts_(contacts),
-        listener_(listener),
         neighbours_(std::move(neighbours)),
+        vain_(vain),
         links_(neighbours_.size()),
-        why_(neighbours_.size()) {}
+        why_(neighbours_.size()),
+        proving_(neighbours_.size(), false),
+        guests_(rank, token(), listener.fd, neighbours_) {}
 
   std::vector<std::unique_ptr<Link>> Run(Clock::time_point deadline) {
     MakePlans();
@@ -51,9 +72,9 @@ class Meeting {
       Call();
       FailIfUnreachable(Clock::now() >= deadline);
       Wait(deadline);
-      Accept();
-      ReadGuests();
-      ReadCalls();
+      if (!guests_.Attend()) FailIfNoHandles();
+      for (Guests::Rank& guest : guests_.TakeRanks()) Admit(guest);
+      HearCalls();
     }
     return std::move(links_);
   }
@@ -62,17 +83,15 @@ class Meeting {
   struct Plan {
     size_t neighbour;
     SocketAddress address;
+    Clock::time_point not_before{};
   };
-  struct Call_ {
+  struct Outgoing {
     Plan plan;
     std::unique_ptr<Link> link;
     Bytes16 nonce;
     Clock::time_point start;
-  };
-  struct Guest {
-    std::unique_ptr<Link> link;
-    bool answered = false;
-    Parties parties{};
+    bool reached = false;  // somebody has taken the call
+    bool proves = false;   // and has proved himself, and has our proof
   };
 
   const Bytes16& token() const { return contacts_[0].token; }
@@ -91,33 +110,119 @@ class Meeting {
     }
   }
 
+  // ------------------------------------------------------------- calls
+
   // A few at a time: each holds a file handle. Who does not answer makes room, and is
   // called again when the others have been.
   void Call() {
     const auto now = Clock::now();
-    while (!plans_.empty()) {
-      if (calls_.size() >= kMostCalls) {
-        if (now - calls_.front().start < kAnswer) return;
-        plans_.push_back(calls_.front().plan);
-        calls_.pop_front();
-      }
+    std::erase_if(
+        plans_, [this](const Plan& plan) { return links_[plan.neighbour] != nullptr; });
+    auto waiting =
+        static_cast<size_t>(std::count_if(calls_.begin(), calls_.end(), Waits));
+    for (size_t left = plans_.size(); left > 0; --left) {
       const Plan plan = plans_.front();
-      plans_.pop_front();
-      if (links_[plan.neighbour] != nullptr) continue;
-      std::unique_ptr<Link> link = Link::To(plan.address);
-      if (link == nullptr) {
-        FailIfNoHandles();
-        why_[plan.neighbour] = std::strerror(errno);
-        continue;
+      const bool later = proving_[plan.neighbour] || now < plan.not_before;
+      if (!later && waiting >= kMostCalls) {
+        if (!DropOldest(now)) return;
+        --waiting;
       }
-      Hello hello;
-      hello.from = rank_;
-      hello.to = neighbours_[plan.neighbour];
-      hello.nonce = RandomBytes();
-      link->SendPlain(hello);
-      calls_.push_back({plan, std::move(link), hello.nonce, now});
+      plans_.pop_front();
+      if (later) {
+        plans_.push_back(plan);
+      } else if (Begin(plan, now)) {
+        ++waiting;
+      }
     }
   }
+
+  static bool Waits(const Outgoing& call) { return !call.proves; }
+
+  bool DropOldest(Clock::time_point now) {
+    const auto oldest = std::find_if(calls_.begin(), calls_.end(), Waits);
+    if (now - oldest->start < kAnswer) return false;
+    plans_.push_back(oldest->plan);
+    calls_.erase(oldest);
+    return true;
+  }
+
+  bool Begin(const Plan& plan, Clock::time_point now) {
+    std::unique_ptr<Link> link = Link::To(plan.address);
+    if (link == nullptr) {
+      FailIfNoHandles();
+      Lose(plan, std::strerror(errno), Passes(errno));
+      return false;
+    }
+    Hello hello;
+    hello.from = rank_;
+    hello.to = neighbours_[plan.neighbour];
+    hello.nonce = RandomBytes();
+    link->SendPlain(hello);
+    link->Write();  // inside a machine there is a connection already
+    calls_.push_back({plan, std::move(link), hello.nonce, now});
+    return true;
+  }
+
+  // The address is called again, after a pause, or not any more.
+  void Lose(Plan plan, const std::string& why, bool again) {
+    why_[plan.neighbour] = why;
+    plan.not_before = Clock::now() + kPause;
+    if (again) plans_.push_back(plan);
+  }
+
+  void HearCalls() {
+    for (auto call = calls_.begin(); call != calls_.end();) {
+      call = Hear(*call) ? std::next(call) : calls_.erase(call);
+    }
+  }
+
+  // Whether it goes on.
+  bool Hear(Outgoing& call) {
+    const size_t who = call.plan.neighbour;
+    if (links_[who] != nullptr) return false;  // by another address
+    const bool over = !call.link->Write() || !call.link->Read();
+    call.reached = call.reached || !call.link->wants_to_write();
+    if (!call.proves) {
+      const auto answer = call.link->TakePlain<Answer>();
+      if (answer && !Prove(call, *answer)) return false;
+    }
+    if (call.proves && call.link->TakePlain<Welcome>()) {
+      links_[who] = std::move(call.link);
+      return false;
+    }
+    if (!over) return true;
+    // Who has taken the call may have had no room, or may not have been the rank.
+    Lose(call.plan, call.link->why(), call.reached || Passes(call.link->error()));
+    if (call.proves) proving_[who] = false;
+    return false;
+  }
+
+  // Over one connection at a time, since the other end keeps the last. Never given up
+  // while it is open: the other end may have it for good.
+  bool Prove(Outgoing& call, const Answer& answer) {
+    const size_t who = call.plan.neighbour;
+    const Parties parties{rank_, neighbours_[who], {call.nonce, answer.nonce}};
+    if (!Equal(answer.proof, ProofOf(token(), false, parties))) {
+      why_[who] = "who answers there does not know the job's token";
+      return false;
+    }
+    if (proving_[who]) {
+      plans_.push_back(call.plan);
+      return false;
+    }
+    proving_[who] = call.proves = true;
+    call.link->SendPlain(Proof{ProofOf(token(), true, parties)});
+    call.link->Write();  // so little is taken at once
+    return true;
+  }
+
+  void Admit(Guests::Rank& guest) {
+    const auto who =
+        std::lower_bound(neighbours_.begin(), neighbours_.end(), guest.rank);
+    links_[static_cast<size_t>(who - neighbours_.begin())] = std::move(guest.link);
+  }
+
+  // ------------------------------------------------------------- the whole
 
   void FailIfNoHandles() const {
     if (errno != EMFILE && errno != ENFILE) return;
@@ -132,7 +237,7 @@ class Meeting {
       const bool calling =
           neighbours_[i] > rank_ ||
           std::any_of(calls_.begin(), calls_.end(),
-                      [i](const Call_& call) { return call.plan.neighbour == i; }) ||
+                      [i](const Outgoing& call) { return call.plan.neighbour == i; }) ||
           std::any_of(plans_.begin(), plans_.end(),
                       [i](const Plan& plan) { return plan.neighbour == i; });
       if (calling && !late) continue;
@@ -144,108 +249,37 @@ class Meeting {
            "; ranks need TCP connections between their hosts (PLAIT_HEARTBEAT=0 does "
            "without, and then a lost rank is not noticed)");
     }
+    Check(!vain_ || !vain_(), ErrorKind::kRuntime, "heartbeat: rank ", rank_,
+          " stops connecting: another rank is lost");
   }
 
   void Wait(Clock::time_point deadline) const {
-    std::vector<pollfd> all{{listener_.fd, POLLIN, 0}};
-    for (const Guest& guest : guests_) all.push_back({guest.link->fd(), POLLIN, 0});
-    for (const Call_& call : calls_) {
+    std::vector<pollfd> all;
+    guests_.AddTo(all);
+    for (const Outgoing& call : calls_) {
       const bool writes = call.link->wants_to_write();
       all.push_back(
           {call.link->fd(), static_cast<short>(writes ? POLLOUT : POLLIN), 0});
     }
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+    const auto most = plans_.empty() && !guests_.full() && !vain_
+                          ? std::chrono::milliseconds(1000)
+                          : kPause;
     poll(all.data(), all.size(),
-         static_cast<int>(
-             std::clamp<int64_t>(left.count(), 0, plans_.empty() ? 1000 : 100)));
-  }
-
-  void Accept() {
-    for (;;) {
-      const int fd =
-          accept4(listener_.fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-      if (fd < 0) return FailIfNoHandles();
-      guests_.push_back({std::make_unique<Link>(fd)});
-      if (guests_.size() > kMostGuests + neighbours_.size()) guests_.pop_front();
-    }
-  }
-
-  void ReadGuests() {
-    for (auto guest = guests_.begin(); guest != guests_.end();) {
-      bool stays = guest->link->Read();
-      if (!guest->answered) {
-        if (const auto hello = guest->link->TakePlain<Hello>()) {
-          stays = Respond(*guest, *hello);
-        }
-      }
-      if (guest->answered) {
-        if (const auto proof = guest->link->TakePlain<Proof>()) {
-          Welcome(*guest, *proof);
-          stays = false;
-        }
-      }
-      guest = stays ? std::next(guest) : guests_.erase(guest);
-    }
-  }
-
-  // Whether it is one that may call.
-  bool Respond(Guest& guest, const Hello& hello) const {
-    const Hello expected;
-    if (hello.magic != expected.magic || hello.version != expected.version ||
-        hello.to != rank_ || hello.from <= rank_ ||
-        !std::binary_search(neighbours_.begin(), neighbours_.end(), hello.from)) {
-      return false;
-    }
-    Answer answer;
-    answer.nonce = RandomBytes();
-    guest.parties = {hello.from, rank_, {hello.nonce, answer.nonce}};
-    answer.proof = ProofOf(token(), false, guest.parties);
-    guest.link->SendPlain(answer);
-    guest.answered = true;
-    return guest.link->Write();
-  }
-
-  void Welcome(Guest& guest, const Proof& proof) {
-    if (!Equal(proof.proof, ProofOf(token(), true, guest.parties))) return;
-    const auto who =
-        std::lower_bound(neighbours_.begin(), neighbours_.end(), guest.parties.caller);
-    std::unique_ptr<Link>& place = links_[who - neighbours_.begin()];
-    if (place == nullptr) place = std::move(guest.link);
-  }
-
-  void ReadCalls() {
-    for (auto call = calls_.begin(); call != calls_.end();) {
-      const size_t neighbour = call->plan.neighbour;
-      const bool over = !call->link->Write() || !call->link->Read();
-      if (const auto answer = call->link->TakePlain<Answer>()) {
-        const Parties parties{
-            rank_, neighbours_[neighbour], {call->nonce, answer->nonce}};
-        if (links_[neighbour] == nullptr &&
-            Equal(answer->proof, ProofOf(token(), false, parties))) {
-          call->link->SendPlain(Proof{ProofOf(token(), true, parties)});
-          call->link->Write();  // so little is taken at once
-          links_[neighbour] = std::move(call->link);
-        }
-        call = calls_.erase(call);
-      } else if (over) {
-        why_[neighbour] = call->link->why();
-        call = calls_.erase(call);
-      } else {
-        ++call;
-      }
-    }
+         static_cast<int>(std::clamp<int64_t>(left.count(), 0, most.count())));
   }
 
   const int rank_;
   const std::span<const Contact> contacts_;
-  const Listener& listener_;
   const std::vector<int> neighbours_;
+  const std::function<bool()>& vain_;
   std::vector<std::unique_ptr<Link>> links_;
   std::vector<std::string> why_;
-  std::list<Guest> guests_;
+  std::vector<bool> proving_;
+  Guests guests_;
   std::deque<Plan> plans_;
-  std::list<Call_> calls_;
+  std::list<Outgoing> calls_;
 };
 
 // Both families where the system has IPv6, else IPv4.
@@ -326,8 +360,9 @@ std::vector<std::unique_ptr<Link>> Meet(int rank, std::span<const Contact> conta
 std::vector<std::unique_ptr<Link>> Meet(int rank, std::span<const Contact> contacts,
                                         const Listener& listener,
                                         std::chrono::milliseconds most,
-                                        std::vector<int> neighbours) {
-  return Meeting(rank, contacts, listener, std::move(neighbours))
+                                        std::vector<int> neighbours,
+                                        const std::function<bool()>& vain) {
+  return Meeting(rank, contacts, listener, std::move(neighbours), vain)
       .Run(Clock::now() + most);
 }
 

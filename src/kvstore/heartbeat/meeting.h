@@ -4,6 +4,7 @@
 #define PLAIT_KVSTORE_HEARTBEAT_MEETING_H_
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -33,18 +34,20 @@ std::vector<int> Neighbours(int rank, int size);
 void MakeRoomForFiles(int count);
 
 // Connections to all neighbours, in their order, both ends of which have proved that
-// they know the job's token. The
-// higher rank of two calls the lower. What a stranger sends is thrown away with its
-// connection. Throws kRuntime at the deadline, or when a neighbour cannot be reached.
+// they know the job's token, and know that the other has. The higher rank of two calls
+// the lower, and again when a connection is lost meanwhile. What a stranger sends is
+// thrown away with its connection. Throws kRuntime at the deadline, or when a neighbour
+// cannot be reached.
 std::vector<std::unique_ptr<Link>> Meet(int rank, std::span<const Contact> contacts,
                                         const Listener& listener,
                                         std::chrono::milliseconds most);
 // The same with those `neighbours`, in rising order; who is one's neighbour has this
-// rank for one.
+// rank for one. `vain`: whether it need not go on; throws kRuntime then too.
 std::vector<std::unique_ptr<Link>> Meet(int rank, std::span<const Contact> contacts,
                                         const Listener& listener,
                                         std::chrono::milliseconds most,
-                                        std::vector<int> neighbours);
+                                        std::vector<int> neighbours,
+                                        const std::function<bool()>& vain = {});
 
 }  // namespace plait
 

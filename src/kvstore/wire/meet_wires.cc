@@ -84,7 +84,9 @@ bool CanRead(const Facts& other) {
 
 // Null where there is no connection to some rank.
 std::vector<std::unique_ptr<Link>> Connect(int rank, const std::vector<Facts>& all,
-                                           const Listener& listener, std::string& why) {
+                                           const Listener& listener,
+                                           const std::function<bool()>& vain,
+                                           std::string& why) {
   std::vector<Contact> contacts;
   std::vector<int> others;
   for (const Facts& facts : all) {
@@ -95,7 +97,7 @@ std::vector<std::unique_ptr<Link>> Connect(int rank, const std::vector<Facts>& a
   // Beside the connections: calls, guests, and what the program opens at that time.
   MakeRoomForFiles(static_cast<int>(all.size()) + 256);
   try {
-    return Meet(rank, contacts, listener, kMeeting, others);
+    return Meet(rank, contacts, listener, kMeeting, others, vain);
   } catch (const Error& error) {
     why = error.what();
     return {};
@@ -105,7 +107,8 @@ std::vector<std::unique_ptr<Link>> Connect(int rank, const std::vector<Facts>& a
 }  // namespace
 
 std::unique_ptr<Wires> MeetWires(int rank, int size, bool watched,
-                                 const GatherBytes& gather) {
+                                 const GatherBytes& gather,
+                                 const std::function<bool()>& vain) {
   const Bytes16 machine = MachineName();
   std::vector<Bytes16> machines(static_cast<size_t>(size));
   gather(&machine, sizeof(machine), machines.data());
@@ -128,7 +131,7 @@ std::unique_ptr<Wires> MeetWires(int rank, int size, bool watched,
   if (!Wanted(all)) return nullptr;
 
   std::string why = "another rank says why";
-  std::vector<std::unique_ptr<Link>> links = Connect(rank, all, listener, why);
+  std::vector<std::unique_ptr<Link>> links = Connect(rank, all, listener, vain, why);
   Found found{static_cast<uint8_t>(!links.empty()), 1};
   bool shared = false;
   for (int r = 0; r < size; ++r) {

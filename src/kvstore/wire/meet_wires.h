@@ -15,9 +15,11 @@ namespace plait {
 using GatherBytes = std::function<void(const void* mine, size_t bytes, void* all)>;
 
 // Called by all ranks, and null on all or on none: messages then go by MPI. `watched`:
-// as Wires. PLAIT_TRANSPORT chooses; throws kValue when it says what is unknown.
+// as Wires. `vain`: whether another rank is known to be lost, so that `gather` will
+// throw. PLAIT_TRANSPORT chooses; throws kValue when it says what is unknown.
 std::unique_ptr<Wires> MeetWires(int rank, int size, bool watched,
-                                 const GatherBytes& gather);
+                                 const GatherBytes& gather,
+                                 const std::function<bool()>& vain = {});
 
 }  // namespace plait
 

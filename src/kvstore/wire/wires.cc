@@ -220,9 +220,15 @@ void Wires::ChoosePause() {
       });
   if (!flows) pause_ = kPause;
   if (!flows || slept < taken / 2) return;  // this thread is what takes the time
-  const auto fair =
-      std::chrono::duration_cast<std::chrono::microseconds>(taken * kFairLoad / load);
-  pause_ = std::clamp(fair, kPause, std::min(2 * pause_, kLongPause));
+  pause_ = std::clamp(FairPause(taken, load), kPause, std::min(2 * pause_, kLongPause));
+}
+
+// Longer than a second is as a second: the product must not overflow.
+std::chrono::microseconds Wires::FairPause(std::chrono::nanoseconds taken,
+                                           int64_t load) {
+  taken = std::min<std::chrono::nanoseconds>(taken, std::chrono::seconds(1));
+  return std::chrono::duration_cast<std::chrono::microseconds>(taken * kFairLoad /
+                                                               load);
 }
 
 void Wires::Wake() {

@@ -40,7 +40,7 @@ class Wires {
     pid_t pid = 0;               // whose memory this process may read, or 0
     Pledge pledge;               // address 0: it takes nothing back
   };
-  // Element r is rank r. What the links have read after their Hello must be nothing.
+  // Element r is rank r. The links are as Meet gives them; none has read more.
   // `watched`: somebody else notices lost ranks, so that a connection which ends is an
   // error only when something is awaited of it for some seconds. `pledge`: the own
   // word.
@@ -64,6 +64,11 @@ class Wires {
   void TakeBack();
   // In the child of a fork, and when nobody needs them any more.
   void CloseLinks();
+
+  // The rest in which a fair load passes, at the speed of `load` bytes (at least one)
+  // in the time `taken`.
+  static std::chrono::microseconds FairPause(std::chrono::nanoseconds taken,
+                                             int64_t load);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -141,9 +146,9 @@ class Wires {
   bool some_closed_ = false;
   int poll_ = -1, wake_ = -1;
   uint64_t looks_ = 0, probed_ = 0;
-  size_t moved_ = 0;          // bytes since the last rest
-  Clock::time_point since_;   // the last pause began
-  Clock::duration slept_{0};  // since then
+  size_t moved_ = 0;                        // bytes since the last rest
+  Clock::time_point since_ = Clock::now();  // the last pause began
+  Clock::duration slept_{0};                // since then
   std::chrono::microseconds pause_{100};
   std::atomic<bool> woken_{false}, resting_{false};
 };

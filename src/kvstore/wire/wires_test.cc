@@ -101,6 +101,18 @@ TEST_P(WiresOfBothKinds, KeepTheOrderOfATagAndLetTagsPassEachOther) {
   for (const RequestPtr& send : sends) pair.Finish(0, send);
 }
 
+TEST(Wires, APauseAfterHoursOfSleepIsOneThatIsLongEnough) {
+  using std::chrono::microseconds;
+  constexpr int64_t kFair = 192 << 10;
+  EXPECT_EQ(Wires::FairPause(microseconds(500), kFair), microseconds(500));
+  EXPECT_EQ(Wires::FairPause(microseconds(500), 2 * kFair), microseconds(250));
+  for (const int hours : {1, 14, 100000}) {
+    EXPECT_EQ(Wires::FairPause(std::chrono::hours(hours), kFair),
+              std::chrono::seconds(1));
+    EXPECT_GT(Wires::FairPause(std::chrono::hours(hours), 1), std::chrono::hours(1));
+  }
+}
+
 TEST_P(WiresOfBothKinds, RefuseWhatIsTooLongAndGoOn) {
   Pair pair(GetParam());
   const std::string large = Text(50000, 1), small = Text(9, 2);
