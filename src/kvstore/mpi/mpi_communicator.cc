@@ -91,8 +91,10 @@ void MpiCommunicator::Meet() {
     Wake();
     TellLauncher(heartbeats_->fault());
   });
-  wires_ = MeetWires(rank_, size_, timeout_.count() > 0,
-                     [this](auto... arguments) { Gather(arguments...); });
+  wires_ = MeetWires(
+      rank_, size_, timeout_.count() > 0,
+      [this](auto... arguments) { Gather(arguments...); },
+      [this] { return heartbeats_->faulty(); });
   ready_ = true;
 }
 
