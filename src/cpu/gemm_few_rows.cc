@@ -14,6 +14,7 @@
 #include "cpu/simd/targets.h"
 #include "hwy/foreach_target.h"
 //
+#include "cpu/gemm_tile.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -55,9 +56,7 @@ void Tile(const float* HWY_RESTRICT a, int64_t lda, const float* HWY_RESTRICT b,
       for (int i = 0; i < kM; ++i) acc[i][j] = hn::MulAdd(x[i], w, acc[i][j]);
     }
   }
-  // Masked loads do not touch the lanes that are masked off.
-  constexpr bool kSafeMasks = HWY_TARGET <= HWY_AVX2;
-  if (kSafeMasks && q < k) {
+  if (kernel::HWY_NAMESPACE::kSafeMasks && q < k) {
     const auto mask = hn::FirstN(d, static_cast<size_t>(k - q));
     V x[kM];
 #pragma GCC unroll 8
