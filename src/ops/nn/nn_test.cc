@@ -247,6 +247,11 @@ TEST(GroupNorm, GammaMayBeGivenForChannelsOrGroups) {
 
 TEST(Convolution, EmptyBatchesAndWrongShapes) {
   const Attrs attrs = {{"kernel", "(3, 3)"}, {"num_filter", "2"}, {"no_bias", "True"}};
+  const auto with_layout = [&](const char* layout) {
+    Attrs all = attrs;
+    all.emplace_back("layout", layout);
+    return all;
+  };
   const NDArray w = Ramp({2, 1, 3, 3});
   EXPECT_EQ(Call1("Convolution", {NDArray::Empty({0, 1, 5, 5}), w}, attrs).shape(),
             (Shape{0, 2, 3, 3}));
@@ -262,20 +267,12 @@ TEST(Convolution, EmptyBatchesAndWrongShapes) {
       ErrorKind::kValue, {"Convolution", "larger"});
   ExpectError(
       [&] {
-        Call("Convolution", {Ramp({1, 1, 5, 5}), w},
-             {{"kernel", "(3, 3)"},
-              {"num_filter", "2"},
-              {"no_bias", "True"},
-              {"layout", "NHWC"}});
+        Call("Convolution", {Ramp({1, 1, 5, 5}), w}, with_layout("NHWC"));
       },
       ErrorKind::kValue, {"Convolution", "(2, 1, 3, 3)", "(2, 3, 3, ?)"});
   ExpectError(
       [&] {
-        Call("Convolution", {Ramp({1, 1, 5, 5}), w},
-             {{"kernel", "(3, 3)"},
-              {"num_filter", "2"},
-              {"no_bias", "True"},
-              {"layout", "NWC"}});
+        Call("Convolution", {Ramp({1, 1, 5, 5}), w}, with_layout("NWC"));
       },
       ErrorKind::kValue, {"Convolution", "NWC", "(3, 3)"});
   ExpectError(
@@ -286,11 +283,7 @@ TEST(Convolution, EmptyBatchesAndWrongShapes) {
       ErrorKind::kValue, {"Deconvolution", "(2, 1, 3, 3)", "(1, 3, 3, 2)"});
   ExpectError(
       [&] {
-        Call("Convolution", {Ramp({1, 1, 5, 5}), w},
-             {{"kernel", "(3, 3)"},
-              {"num_filter", "2"},
-              {"no_bias", "True"},
-              {"layout", "HWCN"}});
+        Call("Convolution", {Ramp({1, 1, 5, 5}), w}, with_layout("HWCN"));
       },
       ErrorKind::kValue, {"Convolution", "layout", "HWCN"});
 }
